@@ -22,8 +22,8 @@ import (
 )
 
 // link is the way to a container that shares no directory with the host. Its sockets and files are those of mounts: the
-// engine's link serves the sockets in the same directories, and files are copied to where mounts would have them, before
-// and after whatever reads or writes them on either side.
+// engine's link serves the sockets in the same directories, and files are copied to where mounts would have them,
+// before and after whatever reads or writes them on either side.
 type link struct {
 	conn    io.Closer         // nil: it is not open
 	files   *enginelink.Files // nil: it was never open

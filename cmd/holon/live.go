@@ -159,7 +159,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	refs := o.Refs()
 	h.Runtime, err = agent.Open(ctx, agent.Config{
 		Store: h.ledger, Files: kept, Turns: h.containers, Containers: h.containers, Homes: h.homes,
-		Plan: h.homes.Plan, Owner: owner, HomeText: h.homes.Text, ChangedFiles: h.homes.Changed, ExportEpisodes: h.homes.ExportEpisodes,
+		Plan: h.homes.Plan, Owner: owner, HomeText: h.homes.Text, ChangedFiles: h.homes.Changed,
+		ExportEpisodes:     h.homes.ExportEpisodes,
 		ConversationBudget: o.ConversationBudget,
 		Default:            o.Agent, Template: home.Default, ChildTemplate: home.Child,
 		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,

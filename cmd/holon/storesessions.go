@@ -63,8 +63,8 @@ func ofHost(base string) bool {
 	return slices.Contains(hostsOwn, base) || strings.HasPrefix(base, durable.TempPrefix)
 }
 
-// load brings all sessions here, before any is opened, by the process that has their lease. It may be repeated. left are
-// those that alone cannot be loaded.
+// load brings all sessions here, before any is opened, by the process that has their lease. It may be repeated. left
+// are those that alone cannot be loaded.
 func (f sessionFiles) load(ctx context.Context) (left map[string]bool, err error) {
 	keys, err := f.of.Units(ctx, sessionKeys)
 	if err != nil {

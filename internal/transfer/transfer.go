@@ -78,8 +78,8 @@ func Measure(in io.Reader) (bytes int64, err error) {
 }
 
 // Place makes the files of a tar whose names begin with one directory in dir, of which other containers may have
-// mounted files already: these are written in place. A hard link of the tar is a copy of the file linked of dir. Nothing is
-// removed, and all is as the tar says, but that only root gives files away.
+// mounted files already: these are written in place. A hard link of the tar is a copy of the file linked of dir.
+// Nothing is removed, and all is as the tar says, but that only root gives files away.
 func Place(ctx context.Context, in io.Reader, dir, linked string) error {
 	u, err := open(dir, Limits{})
 	if err != nil {

@@ -63,7 +63,8 @@ func (e *BrokenError) Error() string {
 
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// stream is a stream whose errors are BrokenErrors, but for its end. What it carries starts watch, if there is one, anew.
+// stream is a stream whose errors are BrokenErrors, but for its end. What it carries starts watch, if there is one,
+// anew.
 type stream struct {
 	io.ReadWriter
 	watch *time.Timer

@@ -30,7 +30,7 @@ type ProviderAttempt struct {
 	StartedAt            Time                  `json:"started_at"`
 	CompletedAt          Time                  `json:"completed_at"`
 	DurationMS           int64                 `json:"duration_ms"`
-	ContextBuildMS       int64                 `json:"context_build_ms,omitzero"` // of the request, of a round's first attempt
+	ContextBuildMS       int64                 `json:"context_build_ms,omitzero"` // of a round's first attempt
 	FailureKind          string                `json:"failure_kind,omitzero"`
 	HTTPStatus           int                   `json:"http_status,omitzero"` // of a failure
 	Disposition          string                `json:"disposition,omitzero"` // retryable or fail_fast, of a failure

@@ -82,8 +82,8 @@ type Config struct {
 	// Taken is called before anything is done with agents whose leases were taken: it cleans up what another process left
 	// of them. It may be nil, and be called again after an error.
 	Taken func(ctx context.Context, is func(agentID string) bool) error
-	// WithoutContainers calls job while an agent and those below it have no container and can get none, or does nothing. It
-	// may be nil.
+	// WithoutContainers calls job while an agent and those below it have no container and can get none, or does nothing.
+	// It may be nil.
 	WithoutContainers func(root string, job func() error) error
 	// Trees are those of children; nil: there are no workspaces.
 	Trees  childTrees
@@ -177,7 +177,8 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if cfg.Leases == nil {
 		cfg.Leases = ledger.Alone{}
 	}
-	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool), taken: make(map[string]bool), loading: make(map[string]bool),
+	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool),
+		taken: make(map[string]bool), loading: make(map[string]bool),
 		broken: make(map[string]bool), idle: make(chan struct{}, 1), checkable: make(chan struct{}, 1)}
 	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged,
 		TriggerKey: cfg.TriggerKey, Hide: cfg.hide, ClientCallTimeout: cfg.ClientCallTimeout,

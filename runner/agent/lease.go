@@ -13,8 +13,8 @@ import (
 //
 //	ready, or left by a process that is gone ─▶ Take ─▶ taken ─▶ loaded ─▶ takeUpAll: as after a restart ─▶ run loops
 //
-// A lease stays until the process ends, or has more than its share and the agent is idle: Give. Any process fires what is
-// due and admits messages: the first step counts, and the others find it done.
+// A lease stays until the process ends, or has more than its share and the agent is idle: Give. Any process fires
+// what is due and admits messages: the first step counts, and the others find it done.
 
 // takeFirst takes the leases of agents that were left with something to do.
 func (r *Runtime) takeFirst(ctx context.Context) error {

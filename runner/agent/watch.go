@@ -57,7 +57,7 @@ func (r *Runtime) checkTurn(ctx context.Context, attempt ledger.Attempt, stop co
 		return false, nil
 	}
 	messages, err := r.scheduler.Offer(ctx, attempt.AgentID)
-	for _, m := range messages { // agentd knows by its id which it has; the settlement puts back what the turn did not take
+	for _, m := range messages { // agentd knows by its id which it has; what the turn did not take comes back
 		text := prompt.Interjection(m, r.changed(m))
 		err = errors.Join(err, r.cfg.Turns.Interject(ctx, m.AgentID, attempt.TurnID, m.ID, text))
 	}

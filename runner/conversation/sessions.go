@@ -249,8 +249,8 @@ func notFound(name string) error {
 		Hint: "holon session list shows them"}
 }
 
-// precedes reports whether of two sessions of one name it is x: an open one, else the newest. A host that could not save
-// one that it opened may bring a second one that is open.
+// precedes reports whether of two sessions of one name it is x: an open one, else the newest. A host that could not
+// save one that it opened may bring a second one that is open.
 func (x *Session) precedes(other *Session) bool {
 	if open := x.record.open(); open != other.record.open() {
 		return open

@@ -12,11 +12,11 @@ import (
 	"holon/state/ledger"
 )
 
-// Claim is the right of a process to the containers of a ledger, where homes that share the ledger also share the engine
-// (engine.Sharer). A container has the lease under which it was made and its fence. The invariant: only a process with a
-// later fence of the same lease removes a container of another home, so none that the present holder made. One that it
-// took up keeps its fence: a process that had the lease in between, and hung, may remove it before it sees that it is none
-// any more.
+// Claim is the right of a process to the containers of a ledger, where homes that share the ledger also share the
+// engine (engine.Sharer). A container has the lease under which it was made and its fence. The invariant: only a
+// process with a later fence of the same lease removes a container of another home, so none that the present holder
+// made. One that it took up keeps its fence: a process that had the lease in between, and hung, may remove it before
+// it sees that it is none any more.
 type Claim struct {
 	Ledger string                   // a word for it
 	Fence  func(lease string) int64 // ledger.Leases

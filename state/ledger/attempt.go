@@ -109,7 +109,7 @@ type Turn struct {
 	ToolCalls   int                     `json:"tool_calls"`
 	Provider    *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
 	Events      int64                   `json:"response_events,omitempty"` // of its response, as far as the host has seen
-	ClientCalls []string                `json:"client_calls,omitempty"`    // of functions of its client, that wait for outputs
+	ClientCalls []string                `json:"client_calls,omitempty"`    // of functions of its client that wait
 	Closure     Closure                 `json:"closure"`
 	Failure     *Failure                `json:"failure,omitempty"`
 	StartedAt   time.Time               `json:"started_at"`

@@ -14,7 +14,7 @@ type OperatorBinding struct {
 	ActorID          string          `json:"operator_actor_id"`
 	AgentID          string          `json:"target_agent_id"`
 	RouteID          string          `json:"default_route_id"`
-	CallbackURL      string          `json:"delivery_callback_url,omitempty"` // its scheme and host; the rest may be a secret
+	CallbackURL      string          `json:"delivery_callback_url,omitempty"` // scheme and host; the rest may be secret
 	Auth             DeliveryAuth    `json:"delivery_auth"`
 	AllowPrivate     bool            `json:"allow_private_addresses,omitempty"`
 	Ingress          bool            `json:"ingress,omitempty"`

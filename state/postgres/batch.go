@@ -12,7 +12,8 @@ import (
 
 // Opening implements sqlstore.Batches.
 func (d dialect) Opening() (sqlstore.Statement, func(sqlstore.Answer) error) {
-	return sqlstore.Statement{Text: begins, Args: []any{lockClass, lockObject, d.holder.id}}, func(a sqlstore.Answer) error {
+	s := sqlstore.Statement{Text: begins, Args: []any{lockClass, lockObject, d.holder.id}}
+	return s, func(a sqlstore.Answer) error {
 		if may, _ := a.Rows[0][0].(bool); !may {
 			return d.holder.ended()
 		}

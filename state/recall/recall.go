@@ -43,7 +43,7 @@ type Source struct {
 	ID   string `json:"id"`
 	// Position orders the sources of a kind whose oldest ones leave the index; 0: they leave it by their ids.
 	Position    int64             `json:"position,omitempty"`
-	WorkspaceID string            `json:"workspace_id,omitempty"` // to which it belongs; "": to the agent, wherever it works
+	WorkspaceID string            `json:"workspace_id,omitempty"` // whose it is; "": the agent's, wherever it works
 	Path        string            `json:"source_path,omitempty"`  // of a file, within the agent's home
 	Title       string            `json:"-"`
 	UpdatedAt   time.Time         `json:"updated_at"`

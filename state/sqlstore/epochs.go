@@ -44,7 +44,8 @@ func (t *tx) meta(key string) (value string, err error) {
 }
 
 func (t *tx) setMeta(key, value string) error {
-	_, err := t.exec("meta", "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+	_, err := t.exec("meta", "INSERT INTO meta (key, value) VALUES (?, ?) "+
+		"ON CONFLICT (key) DO UPDATE SET value = excluded.value",
 		key, value)
 	return t.failed("write the ledger's "+key, err)
 }

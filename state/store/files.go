@@ -86,8 +86,8 @@ func (f *Files) unit(key string) *held {
 	return h
 }
 
-// Problem is why files of a unit could not be saved or loaded when that was tried last, nil when all could. What is about
-// one unit alone comes last.
+// Problem is why files of a unit could not be saved or loaded when that was tried last, nil when all could. What is
+// about one unit alone comes last.
 func (f *Files) Problem() (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

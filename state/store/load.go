@@ -223,7 +223,8 @@ func (l *loading) one(ctx context.Context, i int, e *entry, unfinished string) e
 		}
 	}
 	at := time.Unix(0, e.Time)
-	if err := errors.Join(l.root.Chtimes(string(e.Path), at, at), l.root.Chmod(string(e.Path), fs.FileMode(e.Mode))); err != nil {
+	err = errors.Join(l.root.Chtimes(string(e.Path), at, at), l.root.Chmod(string(e.Path), fs.FileMode(e.Mode)))
+	if err != nil {
 		return err
 	}
 	f, err := look(l.root, string(e.Path))

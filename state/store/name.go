@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// fileName is the path of a file or the target of a link, which are bytes. In JSON, one that is not UTF-8 is base64 behind a
-// mark.
+// fileName is the path of a file or the target of a link, which are bytes. In JSON, one that is not UTF-8 is base64
+// behind a mark.
 type fileName string
 
 const inBase64 = "base64:"
@@ -40,8 +40,8 @@ func (n *fileName) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// validPath reports whether a path leads to something beneath the directory that it is in, as fs.ValidPath does of those
-// that are UTF-8.
+// validPath reports whether a path leads to something beneath the directory that it is in, as fs.ValidPath does of
+// those that are UTF-8.
 func validPath(path fileName) bool {
 	p := string(path)
 	return p != "." && filepath.IsLocal(p) && filepath.Clean(p) == p && !strings.ContainsRune(p, 0)

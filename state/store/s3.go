@@ -49,7 +49,8 @@ func CheckURL(text string) error {
 func parse(text string) (p place, err error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "s3" || u.Host == "" || u.Fragment != "" { // the cause may quote a secret
-		return p, badURL("give s3://BUCKET/PREFIX?endpoint=https://HOST&region=REGION", "the store is not the URL of a bucket")
+		return p, badURL("give s3://BUCKET/PREFIX?endpoint=https://HOST&region=REGION",
+			"the store is not the URL of a bucket")
 	}
 	if u.User != nil {
 		return p, badURL("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "the URL of the store has credentials in it, "+

@@ -13,16 +13,16 @@
 //
 // The manifest is written last and conditionally, with the fence of the lease: a number that grows whenever the lease
 // goes to another process. A process that takes a lease claims the manifest first, so that an earlier holder, whatever
-// it has begun, writes none any more. A holder removes only objects of its own and of earlier fences that no manifest of
-// its own names, so it never removes what a later one wrote.
+// it has begun, writes none any more. A holder removes only objects of its own and of earlier fences that no manifest
+// of its own names, so it never removes what a later one wrote.
 //
 // The invariants: what a settled turn left can be read by the next holder; a manifest never names an object that is not
 // there; nothing in a bucket leads out of the directory of its unit, or is believed before its digest is that of the
 // manifest. Files of a unit are loaded only when its manifest is not the one that this host wrote last. What is here
 // then and was never saved is moved aside, not removed.
 //
-// A file that changes while it is saved is saved as it was at some moment; several files are not of one moment. Sockets,
-// pipes and devices are left out.
+// A file that changes while it is saved is saved as it was at some moment; several files are not of one moment.
+// Sockets, pipes and devices are left out.
 package store
 
 import (

@@ -32,8 +32,8 @@ func measurePostgres(ctx context.Context, r *rig) []row {
 		subject{"bare commits", func(context.Context) []float64 { return laps(commit, commit, commit) }},
 		subject{"a message", w.handle})
 	const against = "a commit of one row"
-	rows := []row{versus("P38", "a message in PostgreSQL is admitted, claimed and settled", "three commits of one row", unitMS,
-		got[1][0], got[0][0]).ratioGoal(3)}
+	rows := []row{versus("P38", "a message in PostgreSQL is admitted, claimed and settled", "three commits of one row",
+		unitMS, got[1][0], got[0][0]).ratioGoal(3)}
 	for n, what := range []string{"admitted", "claimed", "settled"} {
 		rows = append(rows, versus("P38", "it is "+what, against, unitMS, got[1][n+1], got[0][n+1]).ratioGoal(3))
 	}

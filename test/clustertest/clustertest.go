@@ -46,8 +46,8 @@ func Open(t testing.TB) *Cluster {
 	return c
 }
 
-// Import makes an image of programs by their paths, and of changes as in a Dockerfile, and brings it to the node. It has
-// a name of its own for "".
+// Import makes an image of programs by their paths, and of changes as in a Dockerfile, and brings it to the node. It
+// has a name of its own for "".
 func (c *Cluster) Import(image string, files map[string][]byte, changes ...string) string {
 	c.t.Helper()
 	var archive bytes.Buffer

@@ -40,7 +40,8 @@ type Rig struct {
 	// Runtime runs the containers, "" for the engine's default.
 	Runtime string
 	// Contains says that programs run in containers: the hardening of package engine is to be checked, the engine must
-	// be an engine.Pauser, but for Pods, and closing one does not end the programs of another, so that tests run at the same time.
+	// be an engine.Pauser, but for Pods, and closing one does not end the programs of another, so that tests run at the
+	// same time.
 	Contains bool
 	// Streams says that programs have copies of their mounts (engine.LinkStream).
 	Streams bool

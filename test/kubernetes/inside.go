@@ -23,7 +23,8 @@ import (
 
 // privateDirs are the directories that programs of the cluster write to whatever their settings say. Each is an empty
 // one of the cluster's own.
-var privateDirs = []string{"/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers"}
+var privateDirs = []string{"/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/kubelet", "/var/log/pods",
+	"/var/log/containers"}
 
 // sysctls are settings of the whole machine that the kubelet would change: it changes copies.
 var sysctls = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
@@ -269,7 +270,8 @@ func (c *cluster) client() (*kubernetes.Clientset, error) {
 }
 
 // await waits until a condition holds.
-func (c *cluster) await(ctx context.Context, what string, holds func(context.Context, *kubernetes.Clientset) bool) error {
+func (c *cluster) await(ctx context.Context, what string,
+	holds func(context.Context, *kubernetes.Clientset) bool) error {
 	client, err := c.client()
 	if err != nil {
 		return err

@@ -4,11 +4,11 @@
 //	kubernetes -tools DIR COMMAND [ARGUMENT...]
 //
 // The command finds HOLON_TEST_KUBECONFIG, an administrator's, and HOLON_TEST_KUBERNETES_CONTROL, a Unix socket that
-// takes one line a connection, "load IMAGE", "expose PORT SOCKET", "stop COMPONENT" or "start COMPONENT", and answers "ok" or an
-// error. load brings an image of the local Docker engine to the node, and expose lets Pods reach a Unix socket as a port of
-// the node. Without a command it prints "ready" and works until its
-// standard input ends or SIGTERM comes. The cluster lives in namespaces of processes, mounts and network of its own,
-// with which all of it ends, whatever ends this program. It needs root.
+// takes one line a connection, "load IMAGE", "expose PORT SOCKET", "stop COMPONENT" or "start COMPONENT", and answers
+// "ok" or an error. load brings an image of the local Docker engine to the node, and expose lets Pods reach a Unix
+// socket as a port of the node. Without a command it prints "ready" and works until its standard input ends or
+// SIGTERM comes. The cluster lives in namespaces of processes, mounts and network of its own, with which all of it
+// ends, whatever ends this program. It needs root.
 package main
 
 import (
@@ -76,7 +76,8 @@ func run(tools string, command []string) (err error) {
 	}
 
 	runtime.LockOSThread() // the cluster ends with the thread that started it
-	cluster := exec.Command("/proc/self/exe", "-tools", tools, "init", "/proc/self/exe", "-tools", tools, "inside", dir, cgroup)
+	cluster := exec.Command("/proc/self/exe", "-tools", tools, "init", "/proc/self/exe", "-tools", tools, "inside", dir,
+		cgroup)
 	cluster.Stderr = os.Stderr
 	cluster.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET,

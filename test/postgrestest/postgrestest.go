@@ -35,8 +35,8 @@ type Server struct {
 // startWithin bounds the start of a server.
 const startWithin = time.Minute
 
-// New makes and starts a server that ends with the test, and that a loss of power may harm. Settings are name=value. The
-// test is skipped where PostgreSQL is not installed.
+// New makes and starts a server that ends with the test, and that a loss of power may harm. Settings are name=value.
+// The test is skipped where PostgreSQL is not installed.
 func New(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	if !Installed() {

@@ -1,7 +1,8 @@
 // Command torture kills what runs turns at random instants, lets the product
 // recover by its own means, and checks what must hold then.
 //
-//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|trees|sessions|all|endurance|shared] [-only agentd,…] [-keep]
+//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|trees|sessions|all|endurance|shared]
+//	  [-only agentd,…] [-keep]
 //
 // There are six kinds of rounds: turns that are run once; agents that live under a daemon, of which some rounds share
 // one daemon and its home; likewise agents that work in trees of repositories, which the operator and the user change
@@ -80,7 +81,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.Uint64Var(&o.seed, "seed", rand.Uint64(), "`seed` that all choices are drawn from")
 	fs.StringVar(&only, "only", "", "comma-separated `victims`: "+strings.Join(names(), ", "))
 	fs.StringVar(&o.link, "link", "auto", "how containers are `reached`: mounts, stream or auto")
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` of a cluster of .ci/with-kubernetes that runs agents, trees and sessions")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` of a cluster that runs agents, trees and sessions")
 	fs.StringVar(&o.image, "image", image, "`image` of agents in the cluster")
 	fs.StringVar(&o.agentdImage, "agentd-image", "", "`image` with agentd in the cluster")
 	fs.BoolVar(&o.keep, "keep", false, "keep the directories of all rounds")

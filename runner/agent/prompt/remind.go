@@ -29,9 +29,9 @@ func (r Reminding) Of(current *view.WorkRecord) *responses.Reminder {
 	return &responses.Reminder{Text: r.Text(current), Rounds: r.Rounds, CooldownRounds: r.CooldownRounds}
 }
 
-const remindedOf = "[work] A notice of the runtime, not of your operator: you changed no work item for many rounds. If " +
-	"there was real progress, if the scope changed, if something blocks you or entries of the checklist are done, say so " +
-	"with UpdateWorkItem, or complete the item. If not, go on; this asks for nothing else."
+const remindedOf = "[work] A notice of the runtime, not of your operator: you changed no work item for many rounds. " +
+	"If there was real progress, if the scope changed, if something blocks you or entries of the checklist are done, " +
+	"say so with UpdateWorkItem, or complete the item. If not, go on; this asks for nothing else."
 
 // Text is what a reminder says of the current item, "" for none. Entries of the checklist that are completed are left
 // out.

@@ -51,8 +51,8 @@ func (w Work) projection() (text, digest string) {
 		return "", ""
 	}
 	var b strings.Builder
-	b.WriteString("[work] Your work items as they are now. The runtime wrote this; what stands in quotes is yours or your " +
-		"operator's.")
+	b.WriteString("[work] Your work items as they are now. The runtime wrote this; what stands in quotes is yours or " +
+		"your operator's.")
 	if w.Current != nil {
 		w.writeCurrent(&b)
 	} else if slices.ContainsFunc(w.Queued, func(g Group) bool { return g.Name != completed && len(g.Items) > 0 }) {

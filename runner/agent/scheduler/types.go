@@ -30,7 +30,7 @@ const (
 	CodeInvalidMessage state.Code = "invalid_message" // Param names the field
 	CodeKeyConflict    state.Code = "idempotency_conflict"
 	CodeQueueFull      state.Code = "queue_full"
-	CodeSelfLimit      state.Code = "limit_reached"               // of what an agent makes for itself; Hint is for the agent
+	CodeSelfLimit      state.Code = "limit_reached"               // of its own messages; Hint is for the agent
 	CodeNotQueued      state.Code = "not_queued"                  // of a message that is claimed or has ended
 	CodeNotLast        state.Code = responses.CodePreviousNotLast // of a client's message
 	CodeNoRun          state.Code = "no_current_run"

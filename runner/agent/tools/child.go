@@ -32,8 +32,8 @@ type children interface {
 const spawnDescription = "Delegates work to a private child agent with a container, a home and a conversation of its " +
 	"own, which works while you go on. It is asked for what initial_message says and knows nothing else of yours: say " +
 	"what to do, what to leave alone and what to report. Its result comes to you as a message; do not wait for it in " +
-	"this turn. TaskStatus, TaskInput, TaskOutput and TaskStop take its task_id. Spawn several for parts that do not depend " +
-	"on one another. It works in a tree of its own, which you can merge: with workspace_mode worktree " +
+	"this turn. TaskStatus, TaskInput, TaskOutput and TaskStop take its task_id. Spawn several for parts that do not " +
+	"depend on one another. It works in a tree of its own, which you can merge: with workspace_mode worktree " +
 	"one that begins with what yours has now, else one with what your operator's has. With worktree, check is a command " +
 	"that is run on its result in a new container without it and without a network, with the tests as they were before " +
 	"(check_paths: other files instead); its result has the verdict."

@@ -98,8 +98,8 @@ func tool[T any](o Options, t hosttools.Tool, call func(context.Context, hosttoo
 	return t
 }
 
-const getDescription = "Shows your own state: whether messages wait, what you wait for, timers, triggers, the model, what " +
-	"was used, how the last turn ended. Reading it changes nothing."
+const getDescription = "Shows your own state: whether messages wait, what you wait for, timers, triggers, the " +
+	"model, what was used, how the last turn ended. Reading it changes nothing."
 
 // get is AgentGet.
 func (o Options) get(ctx context.Context, _ hosttools.Call, _ struct{}) (hosttools.Result, error) {

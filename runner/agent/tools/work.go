@@ -66,12 +66,12 @@ type listWork struct {
 const (
 	createWorkDescription = "Creates an open work item: one objective that you keep track of over many turns. It is not " +
 		"your current one until you pick it."
-	pickWorkDescription = "Makes an open work item your current one. While it can go on, you are given a turn for it when " +
-		"nothing else is to be done."
-	updateWorkDescription = "Changes an open work item. Do it after real progress, when the scope changes, or when something " +
-		"blocks it. An item that is blocked, or that needs input, gets no turns of its own."
-	completeWorkDescription = "Completes a work item. Write the report for your operator as the text of the same message as " +
-		"this call, and complete one item in a message: only then the text becomes its report."
+	pickWorkDescription = "Makes an open work item your current one. While it can go on, you are given a turn for it " +
+		"when nothing else is to be done."
+	updateWorkDescription = "Changes an open work item. Do it after real progress, when the scope changes, or when " +
+		"something blocks it. An item that is blocked, or that needs input, gets no turns of its own."
+	completeWorkDescription = "Completes a work item. Write the report for your operator as the text of the same " +
+		"message as this call, and complete one item in a message: only then the text becomes its report."
 	listWorkDescription = "Lists your open work items, each in a line: as many as fit, and how many are left. " +
 		"GetWorkItem shows one whole."
 	getWorkDescription = "Shows one of your work items, with the beginning of its plan and where the plan's file is."

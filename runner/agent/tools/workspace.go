@@ -12,9 +12,9 @@ import (
 )
 
 const useWorkspaceDescription = "Makes a workspace the one you work in, from your next call on: your commands, " +
-	"patches and files are in your private copy of it. Give either workspace_id (one that is attached, or agent_home for " +
-	"your home) or path (an absolute directory that your operator named). mode isolated makes a fresh copy for a task of " +
-	"its own. Nothing is lost by a switch."
+	"patches and files are in your private copy of it. Give either workspace_id (one that is attached, or agent_home " +
+	"for your home) or path (an absolute directory that your operator named). mode isolated makes a fresh copy for a " +
+	"task of its own. Nothing is lost by a switch."
 
 // workspaces are those of agents: *trees.Trees.
 type workspaces interface {

@@ -193,9 +193,11 @@ func waiting(pod *corev1.Pod, container, image string, w *corev1.ContainerStateW
 	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable":
 		e := &engine.Error{Code: engine.CodeImageNotFound, Param: "image", Err: reason(w.Reason + ": " + w.Message),
 			Message: fmt.Sprintf("the cluster cannot pull the image %.200s", image),
-			Hint:    "push it to where the cluster pulls from, name another with --image, or set imagePullSecrets in the template"}
+			Hint: "push it to where the cluster pulls from, name another with --image, or set imagePullSecrets in the " +
+				"template"}
 		if container != agentName {
-			e.Param, e.Hint = "kubernetes_agentd_image", "set HOLON_KUBERNETES_AGENTD_IMAGE to an image that the cluster can pull"
+			e.Param = "kubernetes_agentd_image"
+			e.Hint = "set HOLON_KUBERNETES_AGENTD_IMAGE to an image that the cluster can pull"
 		}
 		return e
 	case "InvalidImageName":
@@ -206,8 +208,8 @@ func waiting(pod *corev1.Pod, container, image string, w *corev1.ContainerStateW
 	return nil
 }
 
-// mayPullYet reports whether err is that an image cannot be pulled, and neither its registry nor the Pod's own policy is
-// the reason.
+// mayPullYet reports whether err is that an image cannot be pulled, and neither its registry nor the Pod's own policy
+// is the reason.
 func mayPullYet(err error) bool {
 	if !state.IsCode(err, engine.CodeImageNotFound) {
 		return false
@@ -223,7 +225,8 @@ func stuck(pod *corev1.Pod) error {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return &engine.Error{Code: engine.CodeResourceLimit, Param: "memory", Err: reason(c.Message),
 				Message: "no node of the cluster takes Pod " + pod.Name,
-				Hint:    "ask for less with --memory and --cpus, add a node, or correct nodeSelector and tolerations of the template"}
+				Hint: "ask for less with --memory and --cpus, add a node, or correct nodeSelector and tolerations of the " +
+					"template"}
 		}
 	}
 	return failed(fmt.Sprintf("Pod %s does not run after %v", pod.Name, runTimeout), string(pod.Status.Phase), "")

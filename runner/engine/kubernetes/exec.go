@@ -113,7 +113,8 @@ func execError(podName string, err error, stderr string) error {
 	code, ended := errors.AsType[utilexec.CodeExitError](err)
 	switch {
 	case ended:
-		out.Code, out.Message = engine.CodeFailed, fmt.Sprintf("a command in Pod %s ended with exit code %d", podName, code.Code)
+		out.Code = engine.CodeFailed
+		out.Message = fmt.Sprintf("a command in Pod %s ended with exit code %d", podName, code.Code)
 	case strings.Contains(err.Error(), "container not found"), strings.Contains(err.Error(), "not running"):
 		out.Code = engine.CodeNotFound
 	case errors.As(err, &status):

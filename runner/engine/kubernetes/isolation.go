@@ -12,8 +12,8 @@ import (
 	"holon/runner/engine"
 )
 
-// isolation judges what the cluster says of a Pod. Where it says nothing, or something this code does not know, the axis
-// is not_enforced; where that depends on the node, runtime_shaped.
+// isolation judges what the cluster says of a Pod. Where it says nothing, or something this code does not know, the
+// axis is not_enforced; where that depends on the node, runtime_shaped.
 func isolation(pod *corev1.Pod, policies []networkingv1.NetworkPolicy) engine.Isolation {
 	c := agentOf(pod)
 	s, spec := deref(c.SecurityContext), pod.Spec

@@ -12,8 +12,8 @@
 // of itself, such as whether a plugin enforces its NetworkPolicy, is not reported as enforced.
 //
 // A namespace has the Pods of many homes, whose paths may be the same: a Pod has a label with the word of its owner.
-// List returns those of the owner, Others the rest. No Pod is touched whose UID is not that of the handle. An engine has
-// no state: every call reads the cluster.
+// List returns those of the owner, Others the rest. No Pod is touched whose UID is not that of the handle. An engine
+// has no state: every call reads the cluster.
 package kubernetes
 
 import (
@@ -205,7 +205,8 @@ func (e *Engine) Check(ctx context.Context) (engine.Info, error) {
 		Runtime: cmp.Or(deref(e.template.pod.Spec.RuntimeClassName), "of the cluster")}, nil
 }
 
-// checkRights refuses a user without the rights that the engine needs: a Pod that it could make and not remove would stay.
+// checkRights refuses a user without the rights that the engine needs: a Pod that it could make and not remove would
+// stay.
 func (e *Engine) checkRights(ctx context.Context) error {
 	missing, err := e.missing(ctx)
 	if err == nil && len(missing) > 0 {

@@ -125,5 +125,6 @@ func lost(pod *corev1.Pod, now time.Time) bool {
 // lostError is what a Pod whose files are lost counts as: it is not there.
 func lostError(pod *corev1.Pod) *engine.Error {
 	return &engine.Error{Code: engine.CodeNotFound,
-		Message: "Pod " + pod.Name + " ended, and what it wrote with it: " + cmp.Or(podReason(pod), "its containers do not run")}
+		Message: "Pod " + pod.Name + " ended, and what it wrote with it: " +
+			cmp.Or(podReason(pod), "its containers do not run")}
 }

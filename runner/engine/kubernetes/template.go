@@ -23,8 +23,8 @@ type template struct {
 // maxTemplate bounds the file of a template, in bytes.
 const maxTemplate = 1 << 20
 
-// allowed are the fields that a template may set: where a Pod runs, what its images are pulled with, and what is written
-// on it. All others could loosen its isolation, or are this package's.
+// allowed are the fields that a template may set: where a Pod runs, what its images are pulled with, and what is
+// written on it. All others could loosen its isolation, or are this package's.
 func allowed() map[string][]string {
 	return map[string][]string{
 		"":         {"apiVersion", "kind", "metadata", "spec"},
@@ -35,8 +35,8 @@ func allowed() map[string][]string {
 	}
 }
 
-// readTemplate reads a Pod as YAML or JSON. It may have a container "files", with resources. A field that is not allowed
-// is refused by its name.
+// readTemplate reads a Pod as YAML or JSON. It may have a container "files", with resources. A field that is not
+// allowed is refused by its name.
 func readTemplate(file string) (t template, err error) {
 	if file == "" {
 		return t, nil

@@ -259,7 +259,8 @@ func compare(same directory, ours, theirs transfer.Listing, pulls, shared bool) 
 }
 
 // decide says of each file which side counts. Names are sorted.
-func decide(same directory, ours, theirs transfer.Listing, pulls, shared bool) (names []string, files map[string]*file) {
+func decide(same directory, ours, theirs transfer.Listing, pulls, shared bool) (names []string,
+	files map[string]*file) {
 	all := maps.Clone(ours)
 	maps.Copy(all, theirs)
 	names, files = slices.Sorted(maps.Keys(all)), make(map[string]*file, len(all))

@@ -3,10 +3,10 @@
 //	Locate ─▶ UserRepository (layout, settings, HEAD) ─▶ View ─▶ Runner
 //
 // Invariants. Git starts in one place (Runner), with an environment and settings of ours, within bounds of time, memory
-// (not on macOS) and output. It never loads configuration that a user, a repository or a container wrote: those files are
-// read as data, and git gets a View, a git directory of ours that borrows the repository's objects. A
-// repository is used only where its parts belong to the caller and name each other. Nothing in a user's
-// repository is written except through the Runner that View.References returns.
+// (not on macOS) and output. It never loads configuration that a user, a repository or a container wrote: those files
+// are read as data, and git gets a View, a git directory of ours that borrows the repository's objects. A repository
+// is used only where its parts belong to the caller and name each other. Nothing in a user's repository is written
+// except through the Runner that View.References returns.
 //
 // Not promised: a consistent reading of a repository in which another program is at work. A View is not for concurrent
 // changes.

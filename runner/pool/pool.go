@@ -172,6 +172,7 @@ type agent struct {
 	dirty    bool      // a turn was made since its directories were counted
 	left     bool      // an earlier process left a record of its container, not looked at while it has none
 	unready  error     // why that container could not be taken up
+	tries    int       // in a row to take it up in which it did not answer
 	trusted  bool      // AtOnce: the container that is gone had files that were agentd's alone
 
 	unrecorded int // turns in a row that agentd could not record

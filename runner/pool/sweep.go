@@ -9,8 +9,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holon/runner"
+	"holon/runner/engine"
 	"holon/runner/sessions"
 	"holon/state"
+	"holon/state/files"
 )
 
 // How often Run sweeps, within the idle times, and how often a sweep looks for
@@ -155,19 +157,31 @@ func (k *Pool) removed(ctx context.Context, agentID string) (bool, error) {
 	return k.opts.Removed(ctx, agentID)
 }
 
+// takeUpTries is how often a container that does not answer is tried to be taken up before it is stopped.
+const takeUpTries = 3
+
 // takeLeft takes up what the record of an earlier process says that the agent has: its container may be gone. One that
-// cannot be taken up is removed, unless only its configuration or its engine is missing, or its record cannot be read:
-// the next turn takes it up, or another sweep.
+// cannot be taken up is removed, unless only its configuration or its engine is missing, its record cannot be read, or it
+// does not answer now: the next turn takes it up, or another sweep. One that does not answer is stopped at last, which
+// lets its files be fetched.
 func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 	if !a.left || a.session != nil {
 		return nil
 	}
 	err := k.adopt(ctx, a, Turn{AgentID: a.id})
+	unanswered := state.IsCode(err, engine.CodeUnreachable)
+	if unanswered && ctx.Err() == nil {
+		if a.tries++; a.tries >= takeUpTries {
+			k.opts.Log.Info("a container does not answer and is stopped", "agent", a.id, "err", err)
+			err = k.stopLeft(ctx, a)
+		}
+	}
 	switch {
 	case err == nil:
-		a.left = false
+		a.left, a.tries = false, 0
 		return nil
-	case errors.Is(err, errUnconfigured), errors.Is(err, runner.ErrOtherEngine), state.IsCode(err, sessions.CodeDamaged):
+	case errors.Is(err, errUnconfigured), errors.Is(err, runner.ErrOtherEngine), state.IsCode(err, sessions.CodeDamaged),
+		unanswered && state.IsCode(err, engine.CodeUnreachable):
 		k.opts.Log.Warn("a container cannot be taken up yet", "agent", a.id, "err", err)
 		a.unready = err
 		return nil
@@ -178,14 +192,30 @@ func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 	return k.giveUp(ctx, a)
 }
 
-// giveUp removes a container that no session holds, and its record.
-func (k *Pool) giveUp(ctx context.Context, a *agent) error {
-	err := k.removeStray(ctx, a)
-	if err == nil {
-		a.left = false
-		err = k.sessions.RemoveRecord(a.key)
+// stopLeft stops the container on record, and takes up what is left of it.
+func (k *Pool) stopLeft(ctx context.Context, a *agent) error {
+	rec, err := k.readRecord(a)
+	if err == nil && rec != nil && rec.Handle != nil {
+		err = k.opts.Engine.Stop(ctx, *rec.Handle, runner.StopGrace)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return k.adopt(ctx, a, Turn{AgentID: a.id})
+}
+
+// giveUp removes a container that no session holds, its sockets and its record.
+func (k *Pool) giveUp(ctx context.Context, a *agent) error {
+	if err := k.removeStray(ctx, a); err != nil {
+		return err
+	}
+	if rec, _ := k.readRecord(a); rec != nil { // else a start removes sockets that no record names
+		if err := files.RemoveAll(rec.Sockets); err != nil {
+			return err
+		}
+	}
+	a.left, a.tries = false, 0
+	return k.sessions.RemoveRecord(a.key)
 }
 
 // works asks the container whether something goes on in it, which begins its idle time anew. One that does not answer

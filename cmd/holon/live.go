@@ -200,7 +200,6 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 func (h *agentHost) run(ctx context.Context) error {
 	door := openresponses.New(openresponses.Options{Sessions: sharedSessions{h.clients}, Agents: h.answers(),
 		Models: h.clients.models, HoldEnds: h.stored != nil, Log: h.log})
-	defer door.Close()
 	pages, err := console.New(console.Options{Client: client.Unix(h.listeners.SocketPath()),
 		Path: filepath.Join(h.options.home.Dir(), "run", "console.sessions"), URL: h.listeners.AdvertiseURL(), Log: h.log})
 	if err != nil {

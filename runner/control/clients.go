@@ -49,6 +49,12 @@ func (s *Server) reportTokens(t *access.Tokens) {
 	}
 }
 
+// Clients serves the requests of clients. Close ends the connections that it has taken over, and refuses requests.
+type Clients interface {
+	http.Handler
+	Close()
+}
+
 // serveClients passes on what is below /v1/. A stream or a WebSocket lasts as long as its client and its turn do.
 func (s *Server) serveClients(l listener) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

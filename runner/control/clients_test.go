@@ -33,8 +33,16 @@ func tokensFile(t *testing.T) *access.Tokens {
 	return tokens
 }
 
-// clients answers with who asks; it echoes a WebSocket, and a body as it comes.
-func clients(w http.ResponseWriter, r *http.Request) {
+// clients answers with who asks; it echoes a WebSocket, and a body as it comes. A request that was taken over has the
+// context of clients.
+type clients struct {
+	open context.Context
+	end  context.CancelFunc
+}
+
+func (c *clients) Close() { c.end() }
+
+func (c *clients) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Header.Get("Upgrade") != "":
 		conn, err := websocket.Accept(w, r, nil)
@@ -43,8 +51,8 @@ func clients(w http.ResponseWriter, r *http.Request) {
 		}
 		defer conn.CloseNow()
 		for {
-			kind, data, err := conn.Read(r.Context())
-			if err != nil || conn.Write(r.Context(), kind, data) != nil {
+			kind, data, err := conn.Read(c.open)
+			if err != nil || conn.Write(c.open, kind, data) != nil {
 				return
 			}
 		}
@@ -154,7 +162,9 @@ func newClientsRig(t *testing.T, at control.Access) *rig {
 	t.Helper()
 	r := newRig(t, control.Limits{}, control.Access{})
 	r.stop()
-	r.options.Clients = http.HandlerFunc(clients)
+	c := new(clients)
+	c.open, c.end = context.WithCancel(context.WithoutCancel(t.Context()))
+	r.options.Clients = c
 	r.server = control.New(r.options)
 	r.run(at)
 	return r

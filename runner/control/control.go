@@ -133,7 +133,7 @@ type Options struct {
 
 	// Clients serves what is below /v1/, for every caller, which access.From finds in the context of a request. It bounds
 	// bodies itself, and its answers may take any time. nil: there is nothing.
-	Clients http.Handler
+	Clients Clients
 
 	Console Console // serves what is below /ui on the TCP port; nil: there is nothing
 
@@ -255,7 +255,10 @@ func (s *Server) Run(ctx context.Context, l *Listeners) error {
 	})
 	err := group.Wait()
 	cancel()
-	s.clients.Wait() // no server waits for a connection that was taken over
+	if s.opts.Clients != nil { // no server ends, or waits for, a connection that was taken over
+		s.opts.Clients.Close()
+	}
+	s.clients.Wait()
 	return errors.Join(err, l.Close())
 }
 

@@ -22,6 +22,11 @@ import (
 // still is a host that has nothing but its name.
 type still struct{ Host }
 
+type stillClients struct{}
+
+func (stillClients) ServeHTTP(http.ResponseWriter, *http.Request) {}
+func (stillClients) Close()                                       {}
+
 func (still) Info() view.RuntimeInfo {
 	return view.RuntimeInfo{Version: "test"}
 }
@@ -184,7 +189,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return ni
 func TestClientsHaveNoDeadline(t *testing.T) {
 	t.Parallel()
 	for path, bounded := range map[string]bool{"/v1/responses": false, "/status": true} {
-		s := New(Options{Host: still{}, Clients: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+		s := New(Options{Host: still{}, Clients: stillClients{}})
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 		s.handler(listener{local: true}).ServeHTTP(w,
 			httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("{}")))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"errors"
@@ -49,8 +50,8 @@ func TestTorture(t *testing.T) {
 // The full tier plays agents, trees and sessions in Pods, too.
 func TestKubernetes(t *testing.T) {
 	c := clustertest.Open(t)
-	in := []string{"-kubeconfig", c.Kubeconfig, "-agentd-image", c.AgentdImage, "-image", c.Load(image), "-seed",
-		fmt.Sprint(rand.Uint64N(1 << 32))}
+	in := []string{"-kubeconfig", c.Kubeconfig, "-agentd-image", c.AgentdImage, "-image", c.Load(image), "-workers", "1",
+		"-seed", cmp.Or(os.Getenv("SEED"), fmt.Sprint(rand.Uint64N(1<<32)))}
 	playAll(t, [][]string{
 		append([]string{"-kind", kindAgents, "-rounds", "10", "-strikes", "5"}, in...),
 		append([]string{"-kind", kindTrees, "-rounds", "10", "-strikes", "5"}, in...),

@@ -131,7 +131,8 @@ func (p *pods) open(r *round) (*proxy, []string, error) {
 	}
 	file := r.path("kubeconfig")
 	return way, []string{"HOLON_ENGINE=kubernetes", "KUBECONFIG=" + file, "HOLON_IMAGE=" + p.image,
-			"HOLON_KUBERNETES_AGENTD_IMAGE=" + p.agentdImage, "HOLON_ACCEPT_WEAKER=cgroup,network,pids,tmpfs"},
+			"HOLON_KUBERNETES_AGENTD_IMAGE=" + p.agentdImage, "HOLON_ACCEPT_WEAKER=cgroup,network,pids,tmpfs",
+			"HOLON_CPUS=0.25", "HOLON_MEMORY=512m"}, // the node has few
 		clientcmd.WriteToFile(*config, file)
 }
 

@@ -68,7 +68,7 @@ check: lint programs ## all there is: lint, long properties, torture, releases, 
 		podman:podman,crun
 	.ci/chart
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet -trimpath ./cmd/holon ./state/... ./internal/... ./runner ./runner/doctor ./runner/engine/... ./runner/workspace/git
-	@.ci/with-engine sh -c 'images/base/build && .ci/with-kubernetes .ci/test -timeout=25m $(TESTFLAGS) $(PACKAGES) && .ci/user && .ci/image'
+	@.ci/with-engine sh -c 'images/base/build && .ci/with-kubernetes .ci/test -timeout=40m $(TESTFLAGS) $(PACKAGES) && .ci/user && .ci/image'
 
 test-user: programs ## the tests that differ for an ordinary user, as one; for root
 	@.ci/need git:git

@@ -208,6 +208,12 @@ func (t *tally) replay(r *round) string {
 	if len(t.only) > 0 {
 		command += " -only " + strings.Join(t.only, ",")
 	}
+	if t.kubeconfig != "" {
+		return command + " -kubeconfig FILE -image IMAGE -agentd-image IMAGE"
+	}
+	if t.link != "auto" {
+		command += " -link " + t.link
+	}
 	return command
 }
 

@@ -67,22 +67,25 @@ func ask[T any](s *step, query func(ledger.View) (T, error)) (found T) {
 	return found
 }
 
-// usual reads what most steps of an agent read.
-func usual(v ledger.View, agentID string) {
-	_, _ = v.AgentState(agentID)
-	_, _ = v.Agent(agentID)
-	_, _, _ = v.OpenAttempt(agentID)
-	_, _ = v.Turns(agentID, 1)
-	_, _, _ = v.Head(agentID)
-	_, _ = v.CountQueued(agentID)
-	_, _ = v.BlockedEntries(agentID)
-	_, _ = v.Held(agentID)
-	_, _ = v.Queued(agentID, maxOffered)
-	_, _ = v.UnresolvedWaits(agentID)
-	_, _ = v.OpenWork(agentID)
-	_, _ = v.OpenTasks(agentID)
-	_, _ = v.OpenNotifications(agentID, "", "")
-	_, _, _ = v.Memory(agentID)
+// readAhead lets the store read at once what most steps of an agent read. Those that only record what a turn does are
+// many, and read less.
+func readAhead(tx ledger.Tx, agentID string) {
+	tx.Rows.Ahead(func() {
+		_, _ = tx.AgentState(agentID)
+		_, _ = tx.Agent(agentID)
+		_, _, _ = tx.OpenAttempt(agentID)
+		_, _ = tx.Turns(agentID, 1)
+		_, _, _ = tx.Head(agentID)
+		_, _ = tx.CountQueued(agentID)
+		_, _ = tx.BlockedEntries(agentID)
+		_, _ = tx.Held(agentID)
+		_, _ = tx.Queued(agentID, maxOffered)
+		_, _ = tx.UnresolvedWaits(agentID)
+		_, _ = tx.OpenWork(agentID)
+		_, _ = tx.OpenTasks(agentID)
+		_, _ = tx.OpenNotifications(agentID, "", "")
+		_, _, _ = tx.Memory(agentID)
+	})
 }
 
 // message is the message with an id.

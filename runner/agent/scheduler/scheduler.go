@@ -102,7 +102,6 @@ func (t *transaction) agent(id string) (*step, error) {
 	if s, ok := t.open[id]; ok {
 		return s, nil
 	}
-	t.tx.Rows.Ahead(func() { usual(t.tx.View, id) })
 	l, err := t.tx.AgentState(id)
 	if err != nil {
 		return nil, err
@@ -161,7 +160,10 @@ func (m *Scheduler) step(ctx context.Context, agentID string, fn func(*step) err
 }
 
 func (m *Scheduler) stepAt(ctx context.Context, now time.Time, agentID string, fn func(*step) error) error {
-	return m.store.Update(ctx, func(tx ledger.Tx) error { return m.run(tx, now, agentID, fn) })
+	return m.store.Update(ctx, func(tx ledger.Tx) error {
+		readAhead(tx, agentID)
+		return m.run(tx, now, agentID, fn)
+	})
 }
 
 // run makes a step, and those that it opens, within a transaction.

@@ -23,6 +23,7 @@ func (m *Scheduler) Settle(ctx context.Context, attemptID string, e End) (out Se
 			out = s.settled(a)
 			return nil
 		}
+		readAhead(s.tx, a.AgentID)
 		out, err = s.settle(a, e)
 		return err
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,13 +24,13 @@ import (
 // engine's link serves the sockets in the same directories, and files are copied to where mounts would have them,
 // before and after whatever reads or writes them on either side.
 type link struct {
-	conn    io.Closer         // nil: it is not open
-	files   *enginelink.Files // nil: it was never open
-	quota   int64             // most bytes that turns may have written; 0: no bound
-	written int64             // most bytes that one was seen to have written
-	settled bool              // when files were last made the same, no command ran
-	fetched bool              // after the container's end
-	owes    bool              // what the container wrote could not be fetched
+	conn    *enginelink.Joined // nil: it is not open
+	files   *enginelink.Files  // nil: it was never open
+	quota   int64              // most bytes that turns may have written; 0: no bound
+	written int64              // most bytes that one was seen to have written
+	settled bool               // when files were last made the same, no command ran
+	fetched bool               // after the container's end
+	owes    bool               // what the container wrote could not be fetched
 }
 
 // maxFetched bounds how many files a container may leave in one directory.
@@ -266,6 +265,11 @@ func (s *Session) syncedTools() []hosttools.Tool {
 
 // fetchTime is how long it is tried to fetch files while the engine does not answer.
 const fetchTime = 20 * time.Second
+
+// Linked reports whether the container is reached by a link, and whether that is broken and is being made anew.
+func (s *Session) Linked() (linked, broken bool) {
+	return s.link.conn != nil, s.link.conn != nil && s.link.conn.Broken()
+}
 
 // passing reports whether an error of the engine may go away.
 func passing(err error) bool {

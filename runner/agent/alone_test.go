@@ -34,6 +34,8 @@ type played struct {
 	do              func(ctx context.Context, t pool.Turn) error
 }
 
+func (*played) Stored(string, string) bool { return true }
+
 func (p *played) Turn(ctx context.Context, t pool.Turn, began func(), _ runner.Observer) (runner.End, error) {
 	p.turns.Add(1)
 	p.last.Store(&t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"holon/responses"
 	"holon/responses/turns"
@@ -92,9 +93,9 @@ func spent(e runner.End) (s scheduler.Spending) {
 	return s
 }
 
-// notBegun is the end of a turn that could not be begun, for cause when that
+// notBegun is the end of the turn of an attempt that could not be begun, for cause when that
 // ended its context.
-func (r *Runtime) notBegun(cause, err error) scheduler.End {
+func (r *Runtime) notBegun(a ledger.Attempt, cause, err error) scheduler.End {
 	switch {
 	case errors.Is(cause, errAborted):
 		return scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: reasonAborted,
@@ -102,11 +103,36 @@ func (r *Runtime) notBegun(cause, err error) scheduler.End {
 	case errors.Is(cause, errShutdown), errors.Is(cause, errPaused), state.IsCode(err, pool.CodeClosed):
 		return scheduler.End{NotBegun: true} // not a failure: the message is next again
 	case forgotten(err):
-		r.log.Warn("an agent's conversation is gone; it begins anew", "err", err)
-		return scheduler.End{NotBegun: true, Forgotten: true}
+		kept := r.kept(a, err)
+		r.log.Warn("the end of an agent's conversation is gone", "agent", a.AgentID, "goes on from", kept, "err", err)
+		return scheduler.End{NotBegun: true, Forgotten: true, Kept: kept}
 	}
 	return scheduler.End{Turn: ledger.Turn{Failure: r.failure(phaseStartup, err)}, NotBegun: true,
 		Permanent: permanent(err)}
+}
+
+// maxKept bounds how many turns back a conversation may go on.
+const maxKept = 50
+
+// kept is the last response of the conversation of an attempt that is stored still, "" for none: those after it went
+// with a container before they were copied.
+func (r *Runtime) kept(a ledger.Attempt, err error) string {
+	if !state.IsCode(err, responses.CodePreviousNotFound) || r.cfg.Turns.Stored(a.AgentID, a.Chain) {
+		return ""
+	}
+	list, _ := ledger.Read(context.WithoutCancel(r.turns), r.store, func(v ledger.View) ([]ledger.Turn, error) {
+		return v.Turns(a.AgentID, maxKept)
+	})
+	chain := a.Chain
+	for _, t := range slices.Backward(list) {
+		if t.ResponseID != chain {
+			continue
+		}
+		if chain = t.Previous; chain == "" || r.cfg.Turns.Stored(a.AgentID, chain) {
+			return chain
+		}
+	}
+	return ""
 }
 
 // permanent reports whether a turn cannot be begun, or a container not be made, before a setting changes.

@@ -79,7 +79,7 @@ func (r *Runtime) run(c scheduler.Claim) bool {
 	<-watcher
 	record.close()
 	if err != nil {
-		end := r.notBegun(interrupted(ctx), err)
+		end := r.notBegun(c.Attempt, interrupted(ctx), err)
 		end.Refused = end.Failure != nil && len(c.Message.Request) > 0 && clientsFault(end.Failure.Code)
 		return r.settle(c.Attempt, end)
 	}

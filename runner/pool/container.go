@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/internal/visible"
+	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/sessions"
 	"holon/runner/turnfiles"
@@ -87,7 +88,7 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want sessions.Made) string {
 	if k.answered(a) {
 		return ""
 	}
-	if _, err := k.working(ctx, a); err != nil {
+	if _, err := k.working(ctx, a); err != nil && !k.mayAnswer(a) {
 		return "agentd does not answer: " + visible.OneLine(err.Error(), 300)
 	}
 	return ""
@@ -231,7 +232,7 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 // hold makes the session the agent's.
 func (k *Pool) hold(a *agent, session *sessions.Session, access io.Closer, m sessions.Made, now revision) {
 	a.session, a.access, a.made, a.revision = session, access, m, now
-	a.stale, a.paused, a.trusted, a.checked = "", false, false, k.opts.Now()
+	a.stale, a.paused, a.trusted, a.checked, a.unheard = "", false, false, k.opts.Now(), time.Time{}
 	k.startFollowing(a)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -362,6 +363,16 @@ func (k *Pool) madeFor(t Turn) sessions.Made {
 // private is the path of what the host keeps in the agent's home.
 func (k *Pool) private(a *agent, name string) string {
 	return filepath.Join(k.sessions.Dir(a.key), name)
+}
+
+// Stored reports whether a response is stored with the files of an agent that are here.
+func (k *Pool) Stored(agentID, responseID string) bool {
+	if filepath.Base(responseID) != responseID {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(k.sessions.SessionDir(k.opts.Key(agentID)), "state", turns.ResponsesDir,
+		responseID+".ndjson"))
+	return err == nil
 }
 
 // OpenTurnFile opens a file that a turn of an agent left. No link is followed.

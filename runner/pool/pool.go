@@ -169,6 +169,7 @@ type agent struct {
 	stale    string            // why the session cannot stay, "" if it can
 	paused   bool
 	checked  time.Time // agentd answered
+	unheard  time.Time // since when it did not, by a link; zero: it did
 	dirty    bool      // a turn was made since its directories were counted
 	left     bool      // an earlier process left a record of its container, not looked at while it has none
 	unready  error     // why that container could not be taken up

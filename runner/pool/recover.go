@@ -38,7 +38,7 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 		return k.unseen(ctx, a, gone, trusted, began, watch), nil
 	}
 	if _, err := k.working(ctx, a); err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || k.mayAnswer(a) {
 			return runner.End{}, k.typed(ctx, err)
 		}
 		k.opts.Log.Warn("an agent's container is given up", "agent", a.id, "err", err)

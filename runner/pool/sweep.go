@@ -219,17 +219,39 @@ func (k *Pool) giveUp(ctx context.Context, a *agent) error {
 }
 
 // works asks the container whether something goes on in it, which begins its idle time anew. One that does not answer
-// is given up: the agent has none then. That ctx ended says nothing of the container.
+// is given up: the agent has none then. That ctx ended says nothing of the container, nor does it for a while that the
+// way to it is broken.
 func (k *Pool) works(ctx context.Context, a *agent) (bool, error) {
 	works, err := k.working(ctx, a)
 	if err != nil && ctx.Err() != nil {
 		return false, context.Cause(ctx)
+	}
+	if err != nil && k.mayAnswer(a) {
+		k.opts.Log.Debug("an agent's container does not answer now", "agent", a.id, "err", err)
+		return true, nil
 	}
 	if err != nil {
 		k.opts.Log.Info("an agent's container does not answer and is given up", "agent", a.id, "err", err)
 		return false, k.close(ctx, a)
 	}
 	return works, nil
+}
+
+// unheardTime is how long an agentd that is reached by a link may not answer: longer than a link takes to see that it
+// stalls.
+const unheardTime = 2 * time.Minute
+
+// mayAnswer reports whether a container that did not answer may do so once its engine does: what goes on there goes on.
+func (k *Pool) mayAnswer(a *agent) bool {
+	linked, broken := a.session.Linked()
+	if !linked || a.session.Ended() {
+		return false
+	}
+	now := k.opts.Now()
+	if a.unheard.IsZero() {
+		a.unheard = now
+	}
+	return broken || now.Sub(a.unheard) < unheardTime
 }
 
 // working is works for a caller that decides itself about a container that does not answer.
@@ -244,7 +266,7 @@ func (k *Pool) working(ctx context.Context, a *agent) (works bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	a.checked = k.opts.Now()
+	a.checked, a.unheard = k.opts.Now(), time.Time{}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a.silent = false

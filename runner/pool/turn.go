@@ -184,12 +184,16 @@ func (k *Pool) nudge(ctx context.Context, session *sessions.Session, begun <-cha
 	if err := session.Resume(ctx); err != nil {
 		k.opts.Log.Debug("a silent container cannot be resumed", "container", session.ID(), "err", err)
 	}
-	select {
-	case <-begun:
-	case <-ctx.Done():
-	case <-time.After(silentAfter - nudgeAfter):
-		giveUp(runner.ErrSilent)
+	for broken := true; broken; _, broken = session.Linked() {
+		select {
+		case <-begun:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(silentAfter - nudgeAfter):
+		}
 	}
+	giveUp(runner.ErrSilent)
 }
 
 // refused reports whether a turn was not begun because the gateway or agentd said

@@ -3,7 +3,9 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"holon/runner/agent/memory"
 	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
@@ -66,15 +68,25 @@ func (m *Scheduler) Restored(ctx context.Context, agentID string) error {
 	})
 }
 
-// forget lets the conversation of an agent begin anew, whose response the turn of an attempt was to continue and which
-// is gone.
-func (s *step) forget() {
+// forget lets the conversation of an agent go on from kept, or begin anew for "": the response that the turn of an
+// attempt was to continue is gone.
+func (s *step) forget(kept string) {
 	if chain := s.state.Chain; chain != "" {
-		s.emitRecovery("conversation_lost", "the conversation of the agent is gone; it begins anew",
-			ledger.Event{Level: record.LevelProgress},
+		what, how := "the conversation", "it begins anew, with what the record has of its newest turns"
+		if kept != "" {
+			what, how = "the end of the conversation", "it goes on from what was there before"
+		}
+		s.emitRecovery("conversation_lost", what+" of the agent is gone; "+how, ledger.Event{Level: record.LevelProgress},
 			Recovery{Sources: []string{"ledger"}, Missing: []Missing{{"conversation", chain}}})
-		s.notify(s.notification(ledger.NoticeConversation, "", fmt.Sprintf("The conversation of agent %s is gone; it begins "+
-			"anew, with what the record has of its newest turns.", s.state.AgentID)))
+		s.notify(s.notification(ledger.NoticeConversation, "", strings.ToUpper(what[:1])+what[1:]+" of agent "+
+			s.state.AgentID+" is gone; "+how+"."))
 	}
 	s.beginAnew()
+	if s.state.Chain = kept; kept == "" {
+		return
+	}
+	m, known := ifAny(s, func(v ledger.View) (ledger.Memory, bool, error) { return v.Memory(s.state.AgentID) })
+	if m = memory.Forgotten(m, s.state.Turns); known { // what turns were shown that are gone
+		s.update(&m)
+	}
 }

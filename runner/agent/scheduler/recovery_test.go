@@ -98,6 +98,16 @@ func TestConversationLost(t *testing.T) {
 		[]scheduler.Missing{{Kind: "conversation", Ref: "resp_" + first.Attempt.ID}}})
 }
 
+// A conversation of which a part is left goes on from that.
+func TestConversationKept(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("one"))
+	w.done()
+	w.admit(prompt("two"))
+	w.settle(w.claim().Attempt.ID, scheduler.End{NotBegun: true, Forgotten: true, Kept: "resp_kept"})
+	expect.Equal(t, "what the next turn continues", w.claim().Attempt.Chain, "resp_kept")
+}
+
 // Renewing begins another conversation with the next turn, also while one runs, and keeps everything else.
 func TestRenew(t *testing.T) {
 	w := open(t)

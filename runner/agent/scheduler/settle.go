@@ -61,7 +61,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 		s.cause = cmp.Or(a.AbortEvent, s.cause)
 	}
 	if e.Forgotten {
-		s.forget()
+		s.forget(e.Kept)
 	}
 	e = s.endAttempt(a, e, v)
 	s.disposeOffered(a, slices.Delete(held, at, at+1), e)

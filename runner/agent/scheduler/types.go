@@ -179,9 +179,10 @@ type End struct {
 	// Suspended, with Lost: the runtime itself ended the turn because it shuts
 	// down. The message is not to blame, and comes back after every shutdown.
 	Suspended bool
-	// Forgotten: the response that the turn was to continue is gone. The agent's
-	// conversation begins anew with its next turn.
+	// Forgotten: the response that the turn was to continue is gone. The agent's conversation goes on from Kept with its
+	// next turn, an earlier response of it, or begins anew.
 	Forgotten bool
+	Kept      string
 
 	// Turn is what is known of the turn: how it ended and what it took. Its Failure is also that of a try to begin one,
 	// and its ResponseID what the next turn continues; "": Chain stays. Settle adds the rest.

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"holon/internal/bridge"
@@ -37,7 +38,7 @@ const relinkPause = 200 * time.Millisecond
 
 // Join joins the sockets of spec with those of a running program until the link is closed or the program ends. A link
 // that breaks is made anew. Of spec the mounts, sockets and users count.
-func Join(ctx context.Context, eng Engine, h engine.Handle, spec engine.Spec) (io.Closer, error) {
+func Join(ctx context.Context, eng Engine, h engine.Handle, spec engine.Spec) (*Joined, error) {
 	side := bridge.Side{Listen: map[string]string{}, Dial: map[string]string{}}
 	command := slices.Clone(spec.Sockets.Bridge)
 	for _, inside := range spec.Sockets.Host {
@@ -58,24 +59,31 @@ func Join(ctx context.Context, eng Engine, h engine.Handle, spec engine.Spec) (i
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l := &joined{cancel: cancel, ended: make(chan struct{})}
+	l := &Joined{cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(l.ended)
 		for stream != nil {
 			_ = side.Run(ctx, stream, true) // it says that it ended
+			l.broken.Store(true)
 			stream = again(ctx, eng, h, open)
+			l.broken.Store(stream == nil)
 		}
 	}()
 	return l, nil
 }
 
-type joined struct {
+// Joined is a link.
+type Joined struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
+	broken atomic.Bool
 }
 
+// Broken reports whether the link is being made anew, or its program has ended.
+func (l *Joined) Broken() bool { return l.broken.Load() }
+
 // Close ends the link and the bridge in the container, and waits for its own side.
-func (l *joined) Close() error {
+func (l *Joined) Close() error {
 	l.cancel()
 	<-l.ended
 	return nil

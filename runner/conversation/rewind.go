@@ -297,7 +297,7 @@ func (x *Session) rewinding(responseID string, alone bool) (l line, restore work
 			Hint: "wait for its end, or cancel it"}
 	case responseID == "":
 		to = &Turn{TurnID: markStart, mark: markStart}
-	case to == nil || to.Status == responses.StatusInProgress || to.unstored:
+	case to == nil || to.Status == responses.StatusInProgress || to.unstored || !s.opts.Pool.Stored(x.id, responseID):
 		return l, restore, &state.Error{Code: responses.CodeNotFound, Param: "response_id",
 			Message: fmt.Sprintf("the session has no response %.128q that a turn can continue", responseID),
 			Hint:    "holon session turns " + x.id + " shows those that it has"}

@@ -27,6 +27,8 @@ type containers interface {
 	Still(ctx context.Context, id string, fn func(ctx context.Context, owner *folder.Owner) error) error
 	// Stop ends the container once nothing is asked of it. Without one it is success.
 	Stop(ctx context.Context, id string) error
+	// Stored reports whether a response is stored here.
+	Stored(id, responseID string) bool
 	// Isolation is nil where there is no container.
 	Isolation(id string) *state.Isolation
 }

@@ -178,6 +178,11 @@ func TestKubernetesAgent(t *testing.T) {
 	before := c.pods(h)
 	expect.Equal(t, "Pods of the agent", len(before), 1)
 
+	c.Ask("stop kube-apiserver") // the idle agent keeps its Pod
+	stopped := time.Now()
+	await(t, "what looks after idle agents to find no way", func() bool { return time.Since(stopped) > 20*time.Second })
+	c.Ask("start kube-apiserver")
+
 	following := h.begin(h.dir, "prompt", "--follow", "--quiet", "wait")
 	await(t, "the agent's command", func() bool { return c.in(h, "test -e started") })
 	h.killDaemon()

@@ -226,3 +226,4 @@ type none struct{ containers }
 
 func (none) Stop(context.Context, string) error { return nil }
 func (none) Isolation(string) *state.Isolation  { return nil }
+func (none) Stored(string, string) bool         { return true }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"k8s.io/client-go/tools/clientcmd"
 
 	"holon/runner"
 	"holon/runner/engine"
@@ -112,28 +109,21 @@ func (o options) cluster() (*pods, error) {
 
 // open has the daemon take a proxy for the API server.
 func (p *pods) open(r *round) (*proxy, []string, error) {
-	config, err := clientcmd.LoadFromFile(p.kubeconfig)
+	config, err := os.ReadFile(p.kubeconfig)
 	if err != nil {
 		return nil, nil, err
 	}
+	_, rest, _ := strings.Cut(string(config), "server: https://") // it names one cluster
+	server, _, _ := strings.Cut(rest, "\n")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
 	}
-	var way *proxy
-	for _, c := range config.Clusters {
-		server, err := url.Parse(c.Server)
-		if err != nil {
-			return nil, nil, errors.Join(err, listener.Close())
-		}
-		way = openProxy(listener, "tcp", server.Host)
-		c.Server = "https://" + listener.Addr().String()
-	}
 	file := r.path("kubeconfig")
-	return way, []string{"HOLON_ENGINE=kubernetes", "KUBECONFIG=" + file, "HOLON_IMAGE=" + p.image,
-			"HOLON_KUBERNETES_AGENTD_IMAGE=" + p.agentdImage, "HOLON_ACCEPT_WEAKER=cgroup,network,pids,tmpfs",
-			"HOLON_CPUS=0.25", "HOLON_MEMORY=512m"}, // the node has few
-		clientcmd.WriteToFile(*config, file)
+	err = os.WriteFile(file, bytes.ReplaceAll(config, []byte(server), []byte(listener.Addr().String())), 0o600)
+	return openProxy(listener, "tcp", server), []string{"HOLON_ENGINE=kubernetes", "KUBECONFIG=" + file,
+		"HOLON_IMAGE=" + p.image, "HOLON_KUBERNETES_AGENTD_IMAGE=" + p.agentdImage,
+		"HOLON_ACCEPT_WEAKER=cgroup,network,pids,tmpfs", "HOLON_CPUS=0.25", "HOLON_MEMORY=512m"}, err // a node has few
 }
 
 func (p *pods) handles(ctx context.Context, home, agent string) (all []engine.Handle, err error) {

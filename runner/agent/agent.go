@@ -46,6 +46,7 @@ type turnRunner interface {
 	Recover(ctx context.Context, t pool.Turn, attached func(), watch runner.Observer) (runner.End, error)
 	// Preview returns what a model would be asked first in a turn, which is not made.
 	Preview(ctx context.Context, t pool.Turn) (turns.Preview, error)
+	// Stored reports whether this host has a response of an agent.
 	Stored(agentID, responseID string) bool
 	// Interject hands a message to a running turn, once for its id.
 	Interject(ctx context.Context, agentID, turnID, id, text string) error

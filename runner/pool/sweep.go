@@ -161,16 +161,15 @@ func (k *Pool) removed(ctx context.Context, agentID string) (bool, error) {
 const takeUpTries = 3
 
 // takeLeft takes up what the record of an earlier process says that the agent has: its container may be gone. One that
-// cannot be taken up is removed, unless only its configuration or its engine is missing, its record cannot be read, or it
-// does not answer now: the next turn takes it up, or another sweep. One that does not answer is stopped at last, which
-// lets its files be fetched.
+// cannot be taken up is removed, unless only its configuration or its engine is missing, its record cannot be read, or
+// it does not answer now: the next turn takes it up, or another sweep. One that does not answer is stopped at last,
+// which lets its files be fetched.
 func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 	if !a.left || a.session != nil {
 		return nil
 	}
 	err := k.adopt(ctx, a, Turn{AgentID: a.id})
-	unanswered := state.IsCode(err, engine.CodeUnreachable)
-	if unanswered && ctx.Err() == nil {
+	if state.IsCode(err, engine.CodeUnreachable) && ctx.Err() == nil {
 		if a.tries++; a.tries >= takeUpTries {
 			k.opts.Log.Info("a container does not answer and is stopped", "agent", a.id, "err", err)
 			err = k.stopLeft(ctx, a)
@@ -181,7 +180,7 @@ func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 		a.left, a.tries = false, 0
 		return nil
 	case errors.Is(err, errUnconfigured), errors.Is(err, runner.ErrOtherEngine), state.IsCode(err, sessions.CodeDamaged),
-		unanswered && state.IsCode(err, engine.CodeUnreachable):
+		state.IsCode(err, engine.CodeUnreachable):
 		k.opts.Log.Warn("a container cannot be taken up yet", "agent", a.id, "err", err)
 		a.unready = err
 		return nil

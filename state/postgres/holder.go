@@ -165,7 +165,7 @@ func (h *holder) join(ctx context.Context, conn *pgx.Conn) error {
 			Hint:    "let all of them have one store, or one HOLON_HOME on a file system that they share, or stop the other one"}
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		// One that writes now tells others when it ends, and does not know of this process.
+		// The lock waits for a process that writes now: it would not tell this one of its commit.
 		_, err = conn.Exec(ctx, "WITH alone AS (SELECT pg_advisory_xact_lock($1, $2)) INSERT INTO holders "+
 			"SELECT $3, $4, $5, $6, $7, clock_timestamp() + $8 FROM alone", lockClass, lockObject, h.id, h.host, h.process,
 			h.home, h.address, leaseTime)

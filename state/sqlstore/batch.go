@@ -66,9 +66,9 @@ type batch struct {
 	Batches
 	conn  *sql.Conn
 	queue []queued
-	read  map[string][]Values    // by the keys of queries
-	ahead map[string]*[]question // what is read together, by the keys of each of it
-	said  *[]question            // what Ahead is told of now; nil: nothing
+	read  map[string][]Values   // by the keys of questions
+	ahead map[string][]question // those that are asked together, by the key of each
+	said  *[]question           // where Ahead collects questions; nil: they are asked
 }
 
 // question is a query with its key, which names it and its arguments.
@@ -169,7 +169,7 @@ func (b *batch) with(asked question) (all []question) {
 	if !ok {
 		return []question{asked}
 	}
-	for _, q := range *together {
+	for _, q := range together {
 		if _, known := b.read[q.key]; !known {
 			all = append(all, q)
 		}
@@ -183,11 +183,11 @@ func (t *tx) Ahead(read func()) {
 	if b == nil {
 		return
 	}
-	together := new([]question)
-	b.said = together
+	var together []question
+	b.said = &together
 	read()
 	b.said = nil
-	for _, q := range *together {
+	for _, q := range together {
 		b.ahead[q.key] = together
 	}
 }

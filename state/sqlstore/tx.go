@@ -42,7 +42,7 @@ func within(ctx context.Context, db *sql.DB, opts *sql.TxOptions, t *tx, fn func
 	defer conn.Close()
 	defer t.raw.Rollback()
 	if b, ok := t.dialect.(Batches); ok && opts == nil {
-		t.batch = &batch{Batches: b, conn: conn, read: make(map[string][]Values), ahead: make(map[string]*[]question)}
+		t.batch = &batch{Batches: b, conn: conn, read: make(map[string][]Values), ahead: make(map[string][]question)}
 	}
 	return fn(t)
 }

@@ -11,18 +11,31 @@ import (
 )
 
 // Opening implements sqlstore.Batches.
-func (d dialect) Opening() (sqlstore.Statement, func(sqlstore.Answer) error) {
-	s := sqlstore.Statement{Text: begins, Args: []any{lockClass, lockObject, d.holder.id}}
-	return s, func(a sqlstore.Answer) error {
-		if may, _ := a.Rows[0][0].(bool); !may {
-			return d.holder.ended()
-		}
-		return nil
-	}
+func (d dialect) Opening() []sqlstore.Statement {
+	return []sqlstore.Statement{{Text: "BEGIN"}, {Text: begins, Args: []any{lockClass, lockObject, d.holder.id}}}
 }
 
-// Send implements sqlstore.Batches. No context interrupts it, so that the outcome of a commit stays clear.
-func (dialect) Send(conn *sql.Conn, all []sqlstore.Statement) (answers []sqlstore.Answer, err error) {
+// Opened implements sqlstore.Batches.
+func (d dialect) Opened(a sqlstore.Answer) error {
+	if _, may := a.Rows[0][0].(string); !may {
+		return d.holder.ended()
+	}
+	return nil
+}
+
+// Rollback implements sqlstore.Batches.
+func (dialect) Rollback(conn *sql.Conn) {
+	_ = conn.Raw(func(c any) error { // one that is lost has ended its transaction
+		pg := c.(*stdlib.Conn).Conn().PgConn()
+		if pg.IsClosed() || pg.TxStatus() == 'I' {
+			return nil
+		}
+		return pg.Exec(context.Background(), "ROLLBACK").Close() // answerWithin bounds it
+	})
+}
+
+// Send implements sqlstore.Batches. answerWithin bounds it, too.
+func (dialect) Send(ctx context.Context, conn *sql.Conn, all []sqlstore.Statement) (answers []sqlstore.Answer, err error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -31,7 +44,7 @@ func (dialect) Send(conn *sql.Conn, all []sqlstore.Statement) (answers []sqlstor
 		for _, s := range all {
 			b.Queue(s.Text, s.Args...)
 		}
-		results := c.(*stdlib.Conn).Conn().SendBatch(context.Background(), &b) // answerWithin bounds it
+		results := c.(*stdlib.Conn).Conn().SendBatch(ctx, &b)
 		for range all {
 			a, err := answer(results)
 			if err != nil {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -20,20 +19,22 @@ const (
 	outcomeEvery  = 200 * time.Millisecond
 )
 
-// Commit implements sqlstore.Dialect. When the answer of a commit is lost, it asks what became of the transaction,
+// Closing implements sqlstore.Batches.
+func (d dialect) Closing(opened sqlstore.Answer, changed []string) (all []sqlstore.Statement) {
+	shared, _ := opened.Rows[0][1].(bool)
+	if payload := d.holder.payload(changed); shared && payload != "" {
+		all = append(all, sqlstore.Statement{Text: "SELECT pg_notify($1, $2)", Args: []any{channel, payload}})
+	}
+	return append(all, sqlstore.Statement{Text: "COMMIT"})
+}
+
+// Outcome implements sqlstore.Batches. When the answer of a commit is lost, it asks what became of the transaction,
 // while no other transaction of this process can begin.
-func (d dialect) Commit(t *sql.Tx, changed []string, ask func(string, ...any) ([]sqlstore.Values, error)) error {
-	payload := d.holder.payload(changed)
-	row, err := ask("SELECT pg_current_xact_id_if_assigned()::text, (SELECT pg_notify(?, ?) WHERE ? <> '' AND "+
-		"EXISTS (SELECT 1 FROM holders WHERE id <> ?))::text", channel, payload, payload, d.holder.id)
-	if err != nil {
+func (d dialect) Outcome(opened sqlstore.Answer, err error) error {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Severity == "ERROR" {
 		return err
 	}
-	id, wrote := row[0][0].(string)
-	err = t.Commit()
-	if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || !wrote || ok && e.Severity == "ERROR" {
-		return err
-	}
+	id, _ := opened.Rows[0][0].(string)                                     // see Opened
 	ctx, cancel := context.WithTimeout(context.Background(), outcomeWithin) // an outcome is owed also at the end
 	defer cancel()
 	again := time.NewTicker(outcomeEvery)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -77,7 +78,9 @@ func (dialect) Read(into []any) {
 		case *string:
 			*p = unescape(*p)
 		case *[]byte:
-			*p = []byte(unescape(string(*p)))
+			if bytes.IndexByte(*p, mark) >= 0 {
+				*p = []byte(unescape(string(*p)))
+			}
 		case *any:
 			if s, ok := (*p).(string); ok {
 				*p = unescape(s)

@@ -115,14 +115,16 @@ func (h *holder) Problem() error {
 	return h.why
 }
 
-// begins waits until no other process writes, and reports whether this one may.
-const begins = "SELECT holon_begin($1, $2, $3)"
+// begins waits until no other process writes, and returns the id of the transaction if this one may, and
+// whether others share the ledger.
+const begins = "SELECT xact, shared FROM holon_begin($1, $2, $3)"
 
 // begin waits until no other process writes, and refuses one that is no holder any more.
 func (h *holder) begin(ctx context.Context, t *sql.Tx) error {
-	var may bool
-	err := t.QueryRowContext(ctx, begins, lockClass, lockObject, h.id).Scan(&may)
-	if err == nil && !may {
+	var id *string
+	var shared *bool
+	err := t.QueryRowContext(ctx, begins, lockClass, lockObject, h.id).Scan(&id, &shared)
+	if err == nil && id == nil {
 		err = h.ended()
 	}
 	return err

@@ -22,11 +22,6 @@ func (dialect) Bind(text string) string    { return text }
 func (dialect) Arguments(args []any) []any { return args }
 func (dialect) Read([]any)                 {}
 
-// Commit implements sqlstore.Dialect.
-func (dialect) Commit(t *sql.Tx, _ []string, _ func(string, ...any) ([]sqlstore.Values, error)) error {
-	return t.Commit()
-}
-
 // reservePages stay free for new rows; at most vacuumPages are returned to the file
 // system in one call.
 const (

@@ -18,9 +18,6 @@ type Dialect interface {
 	Known(err error) *state.Error
 	// Refusal says how a row that was not written broke a rule of the schema.
 	Refusal(err error) Refusal
-	// Commit commits durably, and announces to other processes which agents have new events. An error says that nothing
-	// was kept, or that this cannot be found out. With Batches, ask sends what was put off, and a last statement.
-	Commit(t *sql.Tx, changed []string, ask func(text string, args ...any) ([]Values, error)) error
 	// Shrink gives some of the space that pruned rows had back.
 	Shrink(t *sql.Tx) error
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"math"
+	"sync"
 )
 
 // pastEpoch is an epoch that a restoration ended, for the events of an agent up to a number.
@@ -39,7 +40,7 @@ func (s *Store) SharedThrough(agentID, epoch string) int64 {
 
 // meta returns what the ledger says about itself under a key.
 func (t *tx) meta(key string) (value string, err error) {
-	err = t.query(func(rows *sql.Rows) error { return t.scan(rows, &value) }, "SELECT value FROM meta WHERE key = ?", key)
+	err = t.values(func(one scanner) error { return t.scan(one, &value) }, "SELECT value FROM meta WHERE key = ?", key)
 	return value, t.failed("read the ledger's "+key, err)
 }
 
@@ -84,10 +85,10 @@ func (t *tx) beginEpoch() error {
 	if err != nil {
 		return err
 	}
-	err = t.query(func(rows *sql.Rows) error {
+	err = t.values(func(one scanner) error {
 		var agent string
 		e := pastEpoch{Epoch: epoch}
-		err := t.scan(rows, &agent, &e.Through)
+		err := t.scan(one, &agent, &e.Through)
 		if list := past[agent]; len(list) == 0 || list[len(list)-1].Through < e.Through {
 			past[agent] = append(list, e)
 		}
@@ -108,7 +109,7 @@ func (t *tx) beginEpoch() error {
 
 // Renew gives a copy of a ledger another epoch.
 func Renew(ctx context.Context, db *sql.DB, d Dialect) error {
-	return within(ctx, db, nil, &tx{dialect: d}, func(t *tx) error {
+	return within(ctx, db, nil, &tx{dialect: d, texts: new(sync.Map)}, func(t *tx) error {
 		if err := t.beginEpoch(); err != nil {
 			return err
 		}

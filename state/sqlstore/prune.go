@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -32,10 +31,10 @@ func (s *Store) Prune(ctx context.Context, keep ledger.Retention, now time.Time,
 // know its sequence number.
 func (t *tx) pruneEvents(keep ledger.Retention, now time.Time, left int64) (int64, error) {
 	newest := make(map[string]int64)
-	err := t.query(func(rows *sql.Rows) error {
+	err := t.values(func(one scanner) error {
 		var agentID string
 		var seq int64
-		err := t.scan(rows, &agentID, &seq)
+		err := t.scan(one, &agentID, &seq)
 		newest[agentID] = seq
 		return err
 	}, "SELECT agent_id, event_seq FROM agent_states WHERE event_seq > 0")
@@ -55,9 +54,9 @@ func (t *tx) pruneEvents(keep ledger.Retention, now time.Time, left int64) (int6
 // keptFrom returns the number of an agent's oldest event that stays, or that after the first limit events.
 func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last, limit int64) (until int64,
 	err error) {
-	err = t.query(func(rows *sql.Rows) error {
+	err = t.values(func(one scanner) error {
 		var seq, created int64
-		if err := t.scan(rows, &seq, &created); err != nil {
+		if err := t.scan(one, &seq, &created); err != nil {
 			return err
 		}
 		tooMany := keep.MaxEvents > 0 && seq <= last-keep.MaxEvents
@@ -86,9 +85,9 @@ func (t *tx) pruneTable(a Aged, before time.Time, limit int64) (left int64, err 
 }
 
 func (t *tx) keys(text string, args ...any) (keys []any, err error) {
-	err = t.query(func(rows *sql.Rows) error {
+	err = t.values(func(one scanner) error {
 		keys = append(keys, nil)
-		return t.scan(rows, &keys[len(keys)-1])
+		return t.scan(one, &keys[len(keys)-1])
 	}, text, args...)
 	return keys, err
 }

@@ -46,6 +46,7 @@ type Store struct {
 	epoch, runtime string
 	past           map[string][]pastEpoch // by agent
 	statements     map[string]string      // by the names of queries
+	texts          sync.Map
 	watch          watch
 
 	mu      sync.Mutex
@@ -119,7 +120,6 @@ func (s *Store) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 func (s *Store) update(ctx context.Context, fn func(*tx) error) error {
 	var changed []string
 	err := s.transaction(ctx, s.db.Writer, nil, func(t *tx) error {
-		t.opening()
 		err := fn(t)
 		if err == nil {
 			err = ctx.Err()
@@ -146,7 +146,7 @@ func (s *Store) transaction(ctx context.Context, db *sql.DB, opts *sql.TxOptions
 		return err
 	}
 	defer s.running.Done()
-	return within(ctx, db, opts, &tx{dialect: s.db.Dialect, statements: s.statements,
+	return within(ctx, db, opts, &tx{dialect: s.db.Dialect, statements: s.statements, texts: &s.texts,
 		patience: s.db.Patience}, fn)
 }
 

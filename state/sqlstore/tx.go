@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"holon/responses"
@@ -19,9 +20,10 @@ import (
 // tx is a transaction, which sees its own changes.
 type tx struct {
 	ctx        context.Context
-	raw        *sql.Tx
+	raw        *sql.Tx // nil with a batch
 	dialect    Dialect
 	statements map[string]string
+	texts      *sync.Map     // of statements in the form of the database, see text
 	patience   time.Duration // of begin; 0: that of its context
 	changed    []string      // agents with new events
 	batch      *batch        // nil: each statement is sent for itself
@@ -35,33 +37,37 @@ var _ ledger.Rows = (*tx)(nil)
 // outcome of a commit is always clear.
 func within(ctx context.Context, db *sql.DB, opts *sql.TxOptions, t *tx, fn func(*tx) error) error {
 	t.ctx = ctx
-	conn, err := t.begin(ctx, db, opts)
+	if b, ok := t.dialect.(Batches); ok && opts == nil {
+		return t.within(b, db, fn)
+	}
+	var conn *sql.Conn
+	err := t.begins(t.patience, func(wait context.Context) (isLost bool, err error) {
+		conn, isLost, err = t.beginOn(wait, db, opts)
+		return isLost, err
+	})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	defer t.raw.Rollback()
-	if b, ok := t.dialect.(Batches); ok && opts == nil {
-		t.batch = &batch{Batches: b, conn: conn, read: make(map[string][]Values), ahead: make(map[string][]question)}
-	}
 	return fn(t)
 }
 
-// begin begins the transaction on a connection of its own. One that turns out to be lost is replaced, once.
-func (t *tx) begin(ctx context.Context, db *sql.DB, opts *sql.TxOptions) (*sql.Conn, error) {
-	wait, stop := ctx, func() {}
-	if t.patience > 0 {
-		wait, stop = context.WithTimeout(ctx, t.patience)
+// begins lets try begin the transaction in time, and once more when its connection turns out to be lost.
+func (t *tx) begins(patience time.Duration, try func(wait context.Context) (isLost bool, err error)) error {
+	wait, stop := t.ctx, func() {}
+	if patience > 0 {
+		wait, stop = context.WithTimeout(wait, patience)
 	}
 	defer stop()
-	conn, isLost, err := t.beginOn(wait, db, opts)
+	isLost, err := try(wait)
 	if isLost {
-		conn, _, err = t.beginOn(wait, db, opts)
+		_, err = try(wait)
 	}
-	if err != nil && wait.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("not within %v: %w", t.patience, driver.ErrBadConn)
+	if err != nil && wait.Err() != nil && t.ctx.Err() == nil {
+		err = fmt.Errorf("not within %v: %w", patience, driver.ErrBadConn)
 	}
-	return conn, t.failed("begin a transaction of the ledger", err)
+	return t.failed("begin a transaction of the ledger", err)
 }
 
 // beginOn begins the transaction before the context ends, and then without it. isLost is true when a connection was.
@@ -82,11 +88,28 @@ func (t *tx) beginOn(wait context.Context, db *sql.DB, opts *sql.TxOptions) (con
 	return nil, isLost, err
 }
 
+// text is the form of the database of a statement about a table, which is made once.
+func (t *tx) text(name, table string, make func() string) string {
+	type key struct{ name, table string }
+	if known, ok := t.texts.Load(key{name, table}); ok {
+		return known.(string)
+	}
+	text := t.dialect.Bind(make())
+	t.texts.Store(key{name, table}, text)
+	return text
+}
+
+// byKey is the statement that reads one row.
+func (t *tx) byKey(row ledger.Row) string {
+	return t.text("get", row.Table, func() string {
+		return selected(row) + " WHERE " + terms(row.Columns[:row.Key], " AND ")
+	})
+}
+
 // Get implements ledger.Rows.
 func (t *tx) Get(r ledger.Record, key ...any) error {
 	row, found := r.Row(), false
-	err := t.rows(func(one scanner) error { found = true; return t.read(one, r, row, false) },
-		selected(row)+" WHERE "+terms(row.Columns[:row.Key], " AND "), key...)
+	err := t.rows(row, func(one scanner) error { found = true; return t.read(one, r, row, false) }, t.byKey(row), key...)
 	if err != nil || found {
 		return t.failed("read "+row.Noun, err)
 	}
@@ -95,37 +118,37 @@ func (t *tx) Get(r ledger.Record, key ...any) error {
 
 // List implements ledger.Rows.
 func (t *tx) List(r ledger.Record, each func(), salvage bool, query string, args ...any) error {
-	text, err := t.named(query)
+	row := r.Row()
+	text, err := t.named(query, row.Table, func(where string) string { return selected(row) + " " + where })
 	if err != nil {
 		return err
 	}
-	row := r.Row()
-	return t.failed("list "+row.Table, t.rows(func(one scanner) error {
+	return t.failed("list "+row.Table, t.rows(row, func(one scanner) error {
 		if err := t.read(one, r, row, salvage); err != nil {
 			return err
 		}
 		each()
 		return nil
-	}, selected(row)+" "+text, args...))
+	}, text, args...))
 }
 
 // Values implements ledger.Rows.
 func (t *tx) Values(each func(scan func(...any) error) error, query string, args ...any) error {
-	text, err := t.named(query)
+	text, err := t.named(query, "", func(whole string) string { return whole })
 	if err != nil {
 		return err
 	}
-	return t.failed("read "+query, t.rows(func(one scanner) error {
+	return t.failed("read "+query, t.rows(ledger.Row{}, func(one scanner) error {
 		return each(func(into ...any) error { return t.scan(one, into...) })
 	}, text, args...))
 }
 
-func (t *tx) named(query string) (string, error) {
+func (t *tx) named(query, table string, form func(string) string) (string, error) {
 	text, ok := t.statements[query]
 	if !ok {
 		return "", fmt.Errorf("the ledger has no statement %q", query)
 	}
-	return text, nil
+	return t.text(query, table, func() string { return form(text) }), nil
 }
 
 // Insert implements ledger.Rows.
@@ -135,15 +158,13 @@ func (t *tx) Insert(r ledger.Record) error {
 	if err != nil {
 		return err
 	}
-	names := make([]string, 0, len(args))
-	for _, c := range row.Columns {
-		names = append(names, c.Name)
-	}
 	if e, ok := r.(*ledger.Event); ok && !slices.Contains(t.changed, e.AgentID) {
 		t.changed = append(t.changed, e.AgentID)
 	}
-	text := fmt.Sprintf("INSERT INTO %s (%s, data) VALUES (%s?)", row.Table, strings.Join(names, ", "),
-		strings.Repeat("?, ", len(names)))
+	text := t.text("insert", row.Table, func() string {
+		return fmt.Sprintf("INSERT INTO %s (%s, data) VALUES (%s?)", row.Table, names(row.Columns, ", "),
+			strings.Repeat("?, ", len(row.Columns)))
+	})
 	return t.write(row.Table, text, args, func(_ int64, err error) error { return t.refused("insert", row.Noun, err) })
 }
 
@@ -155,8 +176,10 @@ func (t *tx) Update(r ledger.Record) error {
 		return err
 	}
 	key := args[:row.Key:row.Key]
-	text := "UPDATE " + row.Table + " SET " + terms(append(row.Columns[row.Key:], ledger.Column{Name: "data"}), ", ") +
-		" WHERE " + terms(row.Columns[:row.Key], " AND ")
+	text := t.text("update", row.Table, func() string {
+		return "UPDATE " + row.Table + " SET " + terms(append(row.Columns[row.Key:], ledger.Column{Name: "data"}), ", ") +
+			" WHERE " + terms(row.Columns[:row.Key], " AND ")
+	})
 	last := reflect.Indirect(reflect.ValueOf(key[row.Key-1])).Interface()
 	return t.write(row.Table, text, append(args[row.Key:], key...), func(n int64, err error) error {
 		if err == nil && n == 0 {
@@ -172,10 +195,10 @@ func (t *tx) write(table, text string, args []any, written func(int64, error) er
 		return err
 	}
 	if t.batch == nil {
-		t.broken = written(t.exec(table, text, args...))
+		t.broken = written(t.run(table, text, args...))
 		return t.broken
 	}
-	t.batch.forget(table)
+	t.batch.changes(table)
 	t.batch.queue = append(t.batch.queue, queued{t.statement(text, args),
 		func(a Answer, err error) error { return written(a.Affected, err) }})
 	return nil
@@ -219,7 +242,7 @@ func (t *tx) read(one scanner, r ledger.Record, row ledger.Row, salvage bool) er
 
 // stored returns the values of a record's columns, its JSON last.
 func stored(r ledger.Record, row ledger.Row) ([]any, error) {
-	data, err := responses.Marshal(r)
+	data, err := encode(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", row.Noun, err)
 	}
@@ -230,16 +253,25 @@ func stored(r ledger.Record, row ledger.Row) ([]any, error) {
 	return append(args, string(data)), nil
 }
 
+// encode is responses.Marshal, which would check what a record makes of itself.
+func encode(r ledger.Record) ([]byte, error) {
+	if itself, ok := r.(json.Marshaler); ok {
+		return itself.MarshalJSON()
+	}
+	return responses.Marshal(r)
+}
+
 // terms are conditions or assignments, one for each column.
 func terms(columns []ledger.Column, between string) string {
-	var b strings.Builder
-	for i, c := range columns {
-		if i > 0 {
-			b.WriteString(between)
-		}
-		b.WriteString(c.Name + " = ?")
+	return names(columns, " = ?"+between) + " = ?"
+}
+
+func names(columns []ledger.Column, between string) string {
+	list := make([]string, 0, len(columns))
+	for _, c := range columns {
+		list = append(list, c.Name)
 	}
-	return b.String()
+	return strings.Join(list, between)
 }
 
 // scan reads the columns of a row.
@@ -254,31 +286,16 @@ func (t *tx) scan(one scanner, into ...any) error {
 // errStop, returned by a row function, ends a query early without an error.
 var errStop = errors.New("stop")
 
-// rows calls each for every row of an answer, which is read whole where there are batches.
-func (t *tx) rows(each func(scanner) error, text string, args ...any) error {
-	if t.batch == nil {
-		return t.query(func(rows *sql.Rows) error { return each(rows) }, text, args...)
-	}
-	all, err := t.ask(text, args...)
-	for _, one := range all {
-		if err = each(one); err != nil {
-			break
-		}
-	}
-	return err
-}
-
-// query calls each for every row of an answer.
-func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) (err error) {
+// rows calls each for every row of an answer, which are records of a kind. The answer is read whole where there are
+// batches.
+func (t *tx) rows(of ledger.Row, each func(scanner) error, text string, args ...any) (err error) {
 	if err := t.over(); err != nil {
 		return err
 	}
 	if t.batch != nil {
-		if _, err := t.send(); err != nil {
-			return err
-		}
+		return t.asked(of, each, text, args...)
 	}
-	rows, err := t.raw.Query(t.dialect.Bind(text), t.dialect.Arguments(args)...)
+	rows, err := t.raw.Query(text, t.dialect.Arguments(args)...)
 	if err != nil {
 		return err
 	}
@@ -293,20 +310,30 @@ func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) (err er
 	return rows.Err()
 }
 
+// values calls each for every row of an answer that is no record.
+func (t *tx) values(each func(scanner) error, text string, args ...any) error {
+	return t.rows(ledger.Row{}, each, t.dialect.Bind(text), args...)
+}
+
 // exec runs a statement that changes rows of a table, "" may be any, and returns how many.
 func (t *tx) exec(table, text string, args ...any) (int64, error) {
+	return t.run(table, t.dialect.Bind(text), args...)
+}
+
+// run is exec for a statement in the form of the database.
+func (t *tx) run(table, text string, args ...any) (int64, error) {
 	if err := t.over(); err != nil {
 		return 0, err
 	}
 	if t.batch != nil {
-		t.batch.forget(table)
+		t.batch.changes(table)
 		answers, err := t.send(t.statement(text, args))
 		if err != nil {
 			return 0, err
 		}
 		return answers[0].Affected, nil
 	}
-	result, err := t.raw.Exec(t.dialect.Bind(text), t.dialect.Arguments(args)...)
+	result, err := t.raw.Exec(text, t.dialect.Arguments(args)...)
 	if err != nil {
 		t.broken = t.failed("update the ledger", err)
 		return 0, err
@@ -323,8 +350,11 @@ func (t *tx) over() error {
 }
 
 func (t *tx) commit() error {
+	if t.batch != nil {
+		return t.commitBatch()
+	}
 	if t.broken != nil {
 		return t.broken
 	}
-	return t.failed("commit to the ledger", t.dialect.Commit(t.raw, t.changed, t.ask))
+	return t.failed("commit to the ledger", t.raw.Commit())
 }

@@ -17,12 +17,15 @@ CREATE TABLE leases (
 );
 CREATE INDEX leases_holder ON leases (holder);
 
--- Begins a transaction that writes: waits until no other one writes, and reports whether the process may. Each of the
--- two statements has a snapshot of its own, so the second one sees what the one before this transaction has committed.
+-- Begins a transaction that writes: waits until no other one writes, and returns its id if the process may write, and
+-- whether others share the ledger, which none begins to do meanwhile. Each of the two statements has a snapshot of its
+-- own, so the second one sees what the one before this transaction has committed.
 -- +goose StatementBegin
-CREATE FUNCTION holon_begin(class integer, object integer, holder text) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION holon_begin(class integer, object integer, holder text, OUT xact text, OUT shared boolean)
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(class, object);
-    RETURN EXISTS (SELECT 1 FROM holders WHERE id = holder);
+    SELECT pg_current_xact_id(), (SELECT count(*) > 1 FROM holders) INTO xact, shared
+        FROM holders WHERE id = holder;
 END $$;
 -- +goose StatementEnd

@@ -299,6 +299,11 @@ func (v View) Head(agentID string) (e Entry, ok bool, err error) {
 	return first[Entry](v, "queued", agentID, 0, 1)
 }
 
+// HeadMessage returns the message of Head.
+func (v View) HeadMessage(agentID string) (m Message, ok bool, err error) {
+	return first[Message](v, "head message", agentID)
+}
+
 // Queued returns the queued entries of an agent in the order of Head.
 func (v View) Queued(agentID string, limit int) ([]Entry, error) {
 	return list[Entry](v, "queued", agentID, 0, limited(limit))

@@ -16,6 +16,8 @@ func Statements() map[string]string {
 		"message by key": "WHERE agent_id = ? AND key = ? AND key <> ''",
 		"messages":       "WHERE agent_id = ? ORDER BY number DESC LIMIT ?",
 		"queued":         "WHERE agent_id = ? AND status = 'queued' AND band >= ? ORDER BY band, number LIMIT ?",
+		"head message": `WHERE id = (SELECT message_id FROM entries
+			WHERE agent_id = ? AND status = 'queued' ORDER BY band, number LIMIT 1)`,
 		"count queued": `SELECT count(*) FROM entries
 			WHERE agent_id = ? AND status = 'queued' AND band BETWEEN ? AND ?`,
 		"held": "WHERE agent_id = ? AND status = 'dequeued' ORDER BY number",

@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 
 	"holon/state/ledger"
 )
@@ -252,28 +253,36 @@ func Class(name string) string {
 
 // Of returns the label of an event, which is its class where there is no other.
 func Of(e ledger.Event) Label {
+	data := sync.OnceValue(func() map[string]json.RawMessage { return members(e.Data) })
 	for _, l := range labels {
 		begin, many := strings.CutSuffix(l.Class, "*")
-		if (e.Class == l.Class || many && strings.HasPrefix(e.Class, begin)) && l.fits(e.Data) {
+		if (e.Class == l.Class || many && strings.HasPrefix(e.Class, begin)) && l.fits(data) {
 			return l
 		}
 	}
 	return Label{Name: e.Class, Class: e.Class, Level: LevelTrace, Category: CategoryTrace}
 }
 
-func (l Label) fits(data json.RawMessage) bool {
+func (l Label) fits(data func() map[string]json.RawMessage) bool {
 	if l.Has == "" {
 		return true
 	}
 	path, want, equal := strings.Cut(l.Has, "=")
-	for key := range strings.SplitSeq(path, ".") {
-		var fields map[string]json.RawMessage
-		if json.Unmarshal(data, &fields) != nil || fields[key] == nil {
-			return false
-		}
-		data = fields[key]
+	key, below, _ := strings.Cut(path, ".")
+	value := data()[key]
+	for below != "" {
+		key, below, _ = strings.Cut(below, ".")
+		value = members(value)[key]
 	}
-	return !equal || string(data) == `"`+want+`"`
+	return value != nil && (!equal || string(value) == `"`+want+`"`)
+}
+
+// members are those of an object, none of what is no object.
+func members(data json.RawMessage) (of map[string]json.RawMessage) {
+	if json.Unmarshal(data, &of) != nil {
+		return nil
+	}
+	return of
 }
 
 // BriefLevel is the level of the event of a brief: it asks for action when the agent waits for its operator.

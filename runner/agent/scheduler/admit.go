@@ -64,7 +64,7 @@ func (m *Scheduler) admitDraft(ctx context.Context, draft ledger.Message,
 		return Admission{}, invalid(bad)
 	}
 	var adm Admission
-	err := m.step(ctx, draft.AgentID, func(s *step) error {
+	err := m.stepReading(ctx, draft.AgentID, aheadOfAdmission, func(s *step) error {
 		msg, from := admitted, rules.Sender(draft.Origin)
 		msg.ID = responses.NewID(responses.PrefixMessage)
 		s.inherit(&msg, from)
@@ -233,7 +233,9 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) int64 {
 	s.emitQueue(record.MessageAdmitted, "enqueue", e,
 		ledger.Event{ID: admittedEvent(msg.ID), Status: "queued", Cause: s.causeOf(msg, from)},
 		fields{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)}.withMessage(msg))
+	line := s.inLine()
 	s.insert(&msg, &e)
+	s.line = line.with(e)
 	s.trigger(msg)
 	return msg.AdmittedSeq
 }

@@ -19,7 +19,7 @@ import (
 // do now: no message, a message that waits until RetryAt, a stopped agent, or an open
 // attempt. An error of the store does not say whether an attempt was opened.
 func (m *Scheduler) Claim(ctx context.Context, agentID string) (c Claim, ok bool, err error) {
-	err = m.step(ctx, agentID, func(s *step) error {
+	err = m.stepReading(ctx, agentID, aheadOfClaim, func(s *step) error {
 		c, ok = s.claimNext()
 		return nil
 	})
@@ -122,7 +122,9 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 		s.resolveWait(w, a, msg.ID)
 	}
 	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, false, nil, s.now
+	line := s.inLine()
 	s.update(&e)
+	s.line = line.without(e)
 	c.Attempt = a
 	return c
 }
@@ -162,7 +164,11 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	e.Status, e.Reason, e.Code, e.NotBefore, e.UpdatedAt = status, reason, "", nil, s.now
 	s.emitQueue(record.QueueEntrySettled, op, e, ledger.Event{Status: record.EntryStatus(status)},
 		fields{"status": string(status), "reason": clip(reason)})
-	s.update(&e)
+	left := new(s.inLine())
+	if s.update(&e); op == "remove" {
+		left = left.without(e)
+	}
+	s.line = left
 	if len(s.about(ledger.NoticeBlocked, e.AgentID)) > 0 && len(read(s, ledger.View.BlockedEntries, e.AgentID)) == 0 {
 		s.settleMatter(ledger.NoticeBlocked, e.AgentID)
 	}
@@ -183,7 +189,7 @@ func (s *step) emitUndelivered(e ledger.Entry) {
 // the prompt that was sent. A second call changes nothing, nor does one after the
 // attempt ended.
 func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) error {
-	return m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) error {
+	return m.attemptStep(ctx, attemptID, aheadOfRecord, func(s *step, a ledger.Attempt) error {
 		if a.Status != ledger.AttemptOpen || a.BegunAt != nil {
 			return nil
 		}
@@ -217,7 +223,7 @@ func (s *step) begin(a ledger.Attempt) {
 // batch that goes no further than what is recorded is a replay and left out as a
 // whole; so is what comes after the attempt's end.
 func (m *Scheduler) Progress(ctx context.Context, attemptID string, through Through, did []Progress) error {
-	return m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) error {
+	return m.attemptStep(ctx, attemptID, aheadOfRecord, func(s *step, a ledger.Attempt) error {
 		if a.Status != ledger.AttemptOpen || through.Facts <= a.Facts && through.Items <= a.Items {
 			return nil
 		}

@@ -25,7 +25,7 @@ func (m *Scheduler) FireDue(ctx context.Context, now time.Time) (next time.Time,
 		return time.Time{}, false, fmt.Errorf("look for what is due: %w", err)
 	}
 	for agentID, fires := range due {
-		err := m.stepAt(ctx, now, agentID, func(s *step) error {
+		err := m.stepAt(ctx, now, agentID, aheadOfMost, func(s *step) error {
 			for _, f := range fires {
 				s.cause = "" // one thing does not come due because of another
 				f(s)

@@ -8,7 +8,7 @@ import (
 
 // SettleTogether settles attempts of several agents in one step of the first one's.
 func (m *Scheduler) SettleTogether(ctx context.Context, e End, first string, others ...string) error {
-	return m.attemptStep(ctx, first, func(s *step, a ledger.Attempt) error {
+	return m.attemptStep(ctx, first, aheadOfEnd, func(s *step, a ledger.Attempt) error {
 		if _, err := s.settle(a, e); err != nil {
 			return err
 		}

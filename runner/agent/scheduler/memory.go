@@ -106,7 +106,7 @@ func (s *step) item(id string) *ledger.WorkItem {
 
 // followups are the texts of the messages that the agent queued for itself.
 func (s *step) followups() (texts []string) {
-	for _, e := range newest(s, ledger.View.Queued, maxOffered) {
+	for _, e := range s.queue() {
 		if e.Sender != ledger.FromSelf {
 			continue
 		}

@@ -25,7 +25,7 @@ func (m *Scheduler) Offer(ctx context.Context, agentID string) ([]ledger.Message
 		if !ok || a.BegunAt == nil || a.AbortedBy != "" {
 			return nil
 		}
-		for _, e := range newest(s, ledger.View.Queued, maxOffered) {
+		for _, e := range s.queue() {
 			if e.Sender != ledger.FromOperator || e.Priority != ledger.Interject {
 				break // the operator's come first
 			}

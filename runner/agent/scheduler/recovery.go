@@ -37,7 +37,7 @@ func (s *step) emitRecovery(code, message string, e ledger.Event, r Recovery) {
 // TakeOver makes this process the owner of an attempt that another one left open, and records how far it found out what
 // became of its turn. A second time it changes nothing.
 func (m *Scheduler) TakeOver(ctx context.Context, attemptID string, r Recovery) error {
-	return m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) error {
+	return m.attemptStep(ctx, attemptID, aheadOfRecord, func(s *step, a ledger.Attempt) error {
 		if a.Status != ledger.AttemptOpen || a.Owner == m.opts.Owner {
 			return nil
 		}

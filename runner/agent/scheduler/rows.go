@@ -14,12 +14,32 @@ func (t *transaction) insert(records ...ledger.Record) {
 	if t.err == nil {
 		t.err = t.tx.Insert(records...)
 	}
+	t.wrote(records)
 }
 
 // update replaces records.
 func (t *transaction) update(records ...ledger.Record) {
 	if t.err == nil {
 		t.err = t.tx.Update(records...)
+	}
+	t.wrote(records)
+}
+
+// wrote notes what a step need not read again, and what it has to.
+func (t *transaction) wrote(records []ledger.Record) {
+	for _, r := range records {
+		switch r := r.(type) {
+		case *ledger.Attempt:
+			if s := t.open[r.AgentID]; s != nil {
+				if s.attempt = nil; r.Status == ledger.AttemptOpen {
+					s.attempt = new(*r)
+				}
+			}
+		case *ledger.Entry:
+			if s := t.open[r.AgentID]; s != nil {
+				s.line = nil
+			}
+		}
 	}
 }
 
@@ -67,27 +87,6 @@ func ask[T any](s *step, query func(ledger.View) (T, error)) (found T) {
 	return found
 }
 
-// readAhead lets the store read at once what most steps of an agent read. Those that only record what a turn does are
-// many, and read less.
-func readAhead(tx ledger.Tx, agentID string) {
-	tx.Rows.Ahead(func() {
-		_, _ = tx.AgentState(agentID)
-		_, _ = tx.Agent(agentID)
-		_, _, _ = tx.OpenAttempt(agentID)
-		_, _ = tx.Turns(agentID, 1)
-		_, _, _ = tx.Head(agentID)
-		_, _ = tx.CountQueued(agentID)
-		_, _ = tx.BlockedEntries(agentID)
-		_, _ = tx.Held(agentID)
-		_, _ = tx.Queued(agentID, maxOffered)
-		_, _ = tx.UnresolvedWaits(agentID)
-		_, _ = tx.OpenWork(agentID)
-		_, _ = tx.OpenTasks(agentID)
-		_, _ = tx.OpenNotifications(agentID, "", "")
-		_, _, _ = tx.Memory(agentID)
-	})
-}
-
 // message is the message with an id.
 func (s *step) message(id string) ledger.Message { return read(s, ledger.View.Message, id) }
 
@@ -112,6 +111,9 @@ func (s *step) agentWait() *ledger.Wait {
 
 // openAttempt is the attempt whose turn runs, or is about to.
 func (s *step) openAttempt() (a ledger.Attempt, open bool) {
+	if s.attempt != nil {
+		return *s.attempt, true
+	}
 	return ifAny(s, func(v ledger.View) (ledger.Attempt, bool, error) { return v.OpenAttempt(s.state.AgentID) })
 }
 
@@ -119,13 +121,6 @@ func (s *step) busy() bool {
 	_, open := s.openAttempt()
 	return open
 }
-
-// queueHead is the entry that is taken next, whenever that is.
-func (s *step) queueHead() (e ledger.Entry, ok bool) {
-	return ifAny(s, func(v ledger.View) (ledger.Entry, bool, error) { return v.Head(s.state.AgentID) })
-}
-
-func (s *step) countQueued() int { return read(s, ledger.View.CountQueued, s.state.AgentID) }
 
 func (s *step) countQueuedFrom(from ledger.Sender) int {
 	return ask(s, func(v ledger.View) (int, error) { return v.CountQueuedFrom(s.state.AgentID, from) })

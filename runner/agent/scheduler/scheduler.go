@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"holon/responses"
@@ -58,8 +59,9 @@ const defaultMaxQueued = 10_000
 
 // Scheduler makes steps. All methods are safe for concurrent use.
 type Scheduler struct {
-	store ledger.Store
-	opts  Options
+	store    ledger.Store
+	opts     Options
+	attempts sync.Map // open ones by id, as they were once: so what a step of one reads is known before it is read
 }
 
 // New returns a Scheduler on a store. It reads nothing yet.
@@ -140,10 +142,12 @@ type step struct {
 	called  bool                          // a call of the agent's open turn takes the step
 	by      ledger.Provenance             // of the operator who takes the step; zero: no operator does
 
-	settles ledger.Attempt // zero: the step settles none
-	calls   memory.Calls   // of the turn whose attempt the step settles
-	first   int64          // tokens of the first request of that turn
-	window  int64          // and of the newest one
+	line    *line           // nil: it has to be read
+	attempt *ledger.Attempt // the open one, as the step wrote it; nil: it has to be read
+	settles ledger.Attempt  // zero: the step settles none
+	calls   memory.Calls    // of the turn whose attempt the step settles
+	first   int64           // tokens of the first request of that turn
+	window  int64           // and of the newest one
 
 	worktree *ledger.Worktree // of the child whose attempt the step settles, nil for none
 }
@@ -151,7 +155,12 @@ type step struct {
 // step takes a step of an agent. A function that emits no event leaves the state as
 // it was.
 func (m *Scheduler) step(ctx context.Context, agentID string, fn func(*step) error) error {
-	return m.stepAt(ctx, m.now(), agentID, func(s *step) error {
+	return m.stepReading(ctx, agentID, aheadOfMost, fn)
+}
+
+// stepReading is step for one that reads other things than most.
+func (m *Scheduler) stepReading(ctx context.Context, agentID string, more reads, fn func(*step) error) error {
+	return m.stepAt(ctx, m.now(), agentID, more, func(s *step) error {
 		s.cause = causeOf(ctx, agentID)
 		s.called = s.cause != ""
 		s.by, _ = ctx.Value(operatorKey{}).(ledger.Provenance)
@@ -159,9 +168,10 @@ func (m *Scheduler) step(ctx context.Context, agentID string, fn func(*step) err
 	})
 }
 
-func (m *Scheduler) stepAt(ctx context.Context, now time.Time, agentID string, fn func(*step) error) error {
+func (m *Scheduler) stepAt(ctx context.Context, now time.Time, agentID string, more reads,
+	fn func(*step) error) error {
 	return m.store.Update(ctx, func(tx ledger.Tx) error {
-		readAhead(tx, agentID)
+		ahead(tx, agentID, more)
 		return m.run(tx, now, agentID, fn)
 	})
 }
@@ -181,11 +191,20 @@ func (m *Scheduler) transaction(tx ledger.Tx, now time.Time) *transaction {
 }
 
 // attemptStep makes a step of the agent whose attempt it is.
-func (m *Scheduler) attemptStep(ctx context.Context, attemptID string, fn func(*step, ledger.Attempt) error) error {
+func (m *Scheduler) attemptStep(ctx context.Context, attemptID string, ahead readsOf,
+	fn func(*step, ledger.Attempt) error) error {
 	return m.store.Update(ctx, func(tx ledger.Tx) error {
+		known, ok := m.attempts.Load(attemptID)
+		if ok {
+			ahead(tx, known.(ledger.Attempt))
+		}
 		a, err := tx.Attempt(attemptID)
 		if err != nil {
 			return err
+		}
+		if !ok && a.Status == ledger.AttemptOpen {
+			ahead(tx, a)
+			m.attempts.Store(attemptID, a)
 		}
 		return m.run(tx, m.now(), a.AgentID, func(s *step) error { return fn(s, a) })
 	})

@@ -18,15 +18,17 @@ import (
 // disposes of every message that the attempt holds. A second time it returns
 // what the first one made.
 func (m *Scheduler) Settle(ctx context.Context, attemptID string, e End) (out Settlement, err error) {
-	err = m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) (err error) {
+	err = m.attemptStep(ctx, attemptID, aheadOfEnd, func(s *step, a ledger.Attempt) (err error) {
 		if a.Status != ledger.AttemptOpen {
 			out = s.settled(a)
 			return nil
 		}
-		readAhead(s.tx, a.AgentID)
 		out, err = s.settle(a, e)
 		return err
 	})
+	if err == nil {
+		m.attempts.Delete(attemptID)
+	}
 	return out, err
 }
 

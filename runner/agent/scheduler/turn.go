@@ -200,7 +200,7 @@ const maxBriefSummary = 120
 // goesOn reports whether the agent queued a next step of its own in the turn of an
 // attempt: its last text is an acknowledgement then, not a result.
 func (s *step) goesOn(a ledger.Attempt) bool {
-	return slices.ContainsFunc(newest(s, ledger.View.Queued, maxOffered), func(e ledger.Entry) bool {
+	return slices.ContainsFunc(s.queue(), func(e ledger.Entry) bool {
 		return !e.CreatedAt.Before(a.StartedAt) && s.message(e.MessageID).Kind == ledger.KindInternalFollowup
 	})
 }

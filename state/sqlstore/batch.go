@@ -101,8 +101,8 @@ type queued struct {
 	then func(Answer, error) error // what becomes of the answer
 }
 
-// within runs fn in a transaction that begins with what is sent first.
-func (t *tx) within(b Batches, db *sql.DB, fn func(*tx) error) error {
+// inBatches runs fn in a transaction that begins with what is sent first.
+func (t *tx) inBatches(b Batches, db *sql.DB, fn func(*tx) error) error {
 	t.batch = &batch{Batches: b, db: db, read: make(map[string][]Values), ahead: make(map[string][]question)}
 	if err := t.begins(t.patience, t.batch.connect); err != nil {
 		return err

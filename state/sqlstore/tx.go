@@ -38,7 +38,7 @@ var _ ledger.Rows = (*tx)(nil)
 func within(ctx context.Context, db *sql.DB, opts *sql.TxOptions, t *tx, fn func(*tx) error) error {
 	t.ctx = ctx
 	if b, ok := t.dialect.(Batches); ok && opts == nil {
-		return t.within(b, db, fn)
+		return t.inBatches(b, db, fn)
 	}
 	var conn *sql.Conn
 	err := t.begins(t.patience, func(wait context.Context) (isLost bool, err error) {

@@ -3,13 +3,14 @@ package ledger
 import (
 	"context"
 
+	"holon/responses"
 	"holon/state"
 )
 
 // Codes of errors about leases.
 const (
-	CodeElsewhere state.Code = "agent_elsewhere" // another process runs the agent
-	CodeLeaseLost state.Code = "lease_lost"      // this process was silent for too long: others run its agents
+	CodeElsewhere state.Code = responses.CodeElsewhere // another process runs the agent
+	CodeLeaseLost state.Code = "lease_lost"            // this process was silent for too long: others run its agents
 )
 
 // SessionsLease is the key of the lease of the sessions of clients, all of which one process has. No agent has such

@@ -164,8 +164,8 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	e.Status, e.Reason, e.Code, e.NotBefore, e.UpdatedAt = status, reason, "", nil, s.now
 	s.emitQueue(record.QueueEntrySettled, op, e, ledger.Event{Status: record.EntryStatus(status)},
 		fields{"status": string(status), "reason": clip(reason)})
-	left := new(s.inLine())
-	if s.update(&e); op == "remove" {
+	left := s.line
+	if s.update(&e); left != nil && op == "remove" {
 		left = left.without(e)
 	}
 	s.line = left

@@ -45,6 +45,7 @@ func (s *step) settled(a ledger.Attempt) Settlement {
 // settle is the main path: what becomes of the message, then of those that were
 // offered, then the agent's next step, then the records of the turn.
 func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
+	s.inLine() // while nothing of it is written
 	held := read(s, ledger.View.Held, a.AgentID)
 	at := slices.IndexFunc(held, func(h ledger.Entry) bool { return h.MessageID == a.MessageID })
 	if at < 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 
+	"holon/responses"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -26,7 +27,7 @@ const (
 	CodeUnauthorized     state.Code = "unauthorized"
 	CodeForbidden        state.Code = "forbidden"
 	CodeBusy             state.Code = "busy" // come back after Retry-After
-	CodeNotReady         state.Code = "runtime_not_ready"
+	CodeNotReady         state.Code = responses.CodeNotReady
 	CodeDraining         state.Code = "runtime_shutting_down"
 	CodeContainer        state.Code = "container_unavailable" // for now; Message says why
 	CodeUnusable         state.Code = "container_unusable"    // until a setting changes; Message says which

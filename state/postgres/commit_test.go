@@ -162,6 +162,12 @@ func testTogether(t *testing.T, server *postgrestest.Server) {
 			tx.Rows.Ahead(func() { read(tx.View) })
 			look(tx, fmt.Sprint(1, n > 0, n, false), 1)
 			look(tx, fmt.Sprint(1, n > 0, n, false), 0)
+			if n > 0 { // what was listed is not read again
+				before := p.batches.Load()
+				_, err := tx.Entry("msg_0")
+				expect.NoError(t, err)
+				expect.Equal(t, "batches for an entry that was read", p.batches.Load()-before, 0)
+			}
 			id := fmt.Sprint("msg_", n)
 			expect.NoError(t, tx.Insert(&ledger.Message{ID: id, AgentID: "a", Number: n},
 				&ledger.Entry{MessageID: id, AgentID: "a", Number: n, Status: ledger.Queued}))

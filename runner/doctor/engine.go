@@ -102,8 +102,8 @@ func (e *examination) checkImage(ctx context.Context) []Result {
 	}
 	id, _ := strings.CutPrefix(p.state.ImageID, "sha256:")
 	r := seen("%s (%.12s) is there", e.Image, id)
-	if keeper, ok := p.eng.(engine.ImageKeeper); ok {
-		if old, err := keeper.OldImages(ctx, false); err == nil && len(old) > 0 {
+	if cleaner, ok := p.eng.(engine.ImageCleaner); ok {
+		if old, err := cleaner.OldImages(ctx, false); err == nil && len(old) > 0 {
 			r = seen("%s; %d old images of holon's own are, too", r.Seen, len(old)).but(statusWarning, "holon gc")
 		}
 	}

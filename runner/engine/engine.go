@@ -177,8 +177,8 @@ type State struct {
 	Isolation Isolation         `json:"isolation"`
 }
 
-// ImageKeeper is what an engine has that makes images of its own.
-type ImageKeeper interface {
+// ImageCleaner is what an engine has that makes images of its own.
+type ImageCleaner interface {
 	// OldImages returns the names of those that no container has and that are older than the engine keeps them. With
 	// remove they are removed.
 	OldImages(ctx context.Context, remove bool) ([]string, error)

@@ -233,11 +233,11 @@ func (c *collection) containers(ctx context.Context) error {
 
 // images removes those that an engine made and needs no more.
 func (c *collection) images(ctx context.Context, eng engine.Engine) error {
-	keeper, ok := eng.(engine.ImageKeeper)
+	cleaner, ok := eng.(engine.ImageCleaner)
 	if !ok {
 		return nil
 	}
-	old, err := keeper.OldImages(ctx, !c.DryRun)
+	old, err := cleaner.OldImages(ctx, !c.DryRun)
 	for _, name := range old {
 		c.found = append(c.found, Finding{Kind: "image", Do: "remove", What: name, Done: !c.DryRun,
 			Why: "it was made to bring agentd to containers, of which none has it any more"})

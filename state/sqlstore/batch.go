@@ -15,7 +15,7 @@ import (
 
 // Batches is a Dialect whose database takes several statements at once, for the way to it is long. What is written is
 // sent with what is read next, or with the end of the transaction. What was read is not read again until its table is
-// written, and then together with what else was said to be read.
+// written, and then together with what else [ledger.Rows.Ahead] names.
 type Batches interface {
 	Dialect
 	// Opening begins a transaction that writes. The last of its answers comes when no other process writes.
@@ -86,7 +86,7 @@ type batch struct {
 	queue  []queued
 	read   map[string][]Values   // by the keys of questions
 	ahead  map[string][]question // those that are asked together, by the key of each
-	said   *[]question           // where Ahead collects questions; nil: they are asked
+	plan   *[]question           // where Ahead collects questions; nil: they are asked
 }
 
 // question is a query with its key, which names it and its arguments.
@@ -244,8 +244,8 @@ func (t *tx) ask(of ledger.Row, text string, args ...any) ([]Values, error) {
 	if of.Key == 1 {
 		asked.row = t.byKey(of)
 	}
-	if b.said != nil {
-		*b.said = append(*b.said, asked)
+	if b.plan != nil {
+		*b.plan = append(*b.plan, asked)
 		return nil, nil
 	}
 	if rows, ok := b.read[asked.key]; ok {
@@ -258,7 +258,7 @@ func (t *tx) ask(of ledger.Row, text string, args ...any) ([]Values, error) {
 	}
 	answers, err := t.send(statements...)
 	for i, a := range answers {
-		b.knows(all[i], a.Rows)
+		b.keep(all[i], a.Rows)
 	}
 	return b.read[asked.key], err
 }
@@ -276,8 +276,8 @@ func (t *tx) asked(of ledger.Row, each func(scanner) error, text string, args ..
 	return err
 }
 
-// knows keeps the answer of a question.
-func (b *batch) knows(q question, rows []Values) {
+// keep stores the answer of a question.
+func (b *batch) keep(q question, rows []Values) {
 	b.read[q.key] = rows
 	for i, row := range rows {
 		if q.row != "" && q.row != q.Text {
@@ -307,9 +307,9 @@ func (t *tx) Ahead(read func()) {
 		return
 	}
 	var together []question
-	b.said = &together
+	b.plan = &together
 	read()
-	b.said = nil
+	b.plan = nil
 	for _, q := range together {
 		b.ahead[q.key] = together
 	}

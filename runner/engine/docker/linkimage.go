@@ -131,7 +131,7 @@ func packReadable(tw *tar.Writer, m engine.Mount) error {
 	return err
 }
 
-// OldImages implements engine.ImageKeeper. Images of earlier versions are among them, and those without a name: of two
+// OldImages implements engine.ImageCleaner. Images of earlier versions are among them, and those without a name: of two
 // that are made at the same time one loses it.
 func (e *Engine) OldImages(ctx context.Context, remove bool) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -94,7 +94,9 @@ func startApart(t *testing.T, command func(dir string) *exec.Cmd) (socket string
 	}
 	dir, err := os.MkdirTemp("/var/tmp", "holon-apart-")
 	expect.NoError(t, err)
-	t.Cleanup(func() { expect.NoError(t, os.RemoveAll(dir)) })
+	t.Cleanup(func() { // Podman cleans up after containers by processes of its own
+		await(t, "the end of what writes to the engine's directory", func() bool { return os.RemoveAll(dir) == nil })
+	})
 	image, err := os.CreateTemp(t.TempDir(), "image")
 	expect.NoError(t, err)
 	defer image.Close()

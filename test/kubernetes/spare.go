@@ -24,8 +24,12 @@ func (c *cluster) addSpare(ctx context.Context) error {
 		meta.CreateOptions{}); err != nil {
 		return fmt.Errorf("add a spare node: %w", err)
 	}
-	ready := []byte(`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
-	if _, err := nodes.Patch(ctx, "spare", types.MergePatchType, ready, meta.PatchOptions{}, "status"); err != nil {
+	ready := func(ctx context.Context) error {
+		_, err := nodes.Patch(ctx, "spare", types.MergePatchType,
+			[]byte(`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), meta.PatchOptions{}, "status")
+		return err
+	}
+	if err := ready(ctx); err != nil {
 		return fmt.Errorf("make the spare node ready: %w", err)
 	}
 	leases := client.CoordinationV1().Leases("kube-node-lease")
@@ -36,6 +40,7 @@ func (c *cluster) addSpare(ctx context.Context) error {
 		for ; ; time.Sleep(3 * time.Second) { // the next one succeeds, once the API server answers again
 			now := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(meta.RFC3339Micro))
 			_, _ = leases.Patch(context.Background(), "spare", types.MergePatchType, []byte(now), meta.PatchOptions{})
+			_ = ready(context.Background()) // the controllers take it for lost after an outage of the API server
 		}
 	}()
 	return nil

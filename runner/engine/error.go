@@ -14,12 +14,12 @@ const (
 	CodeUnreachable      Code = "engine_unreachable" // the engine does not answer
 	CodePermissionDenied Code = "permission_denied"  // it answers, but not to this user
 	CodeImageNotFound    Code = "image_not_found"
-	CodeConflict         Code = "engine_conflict" // a name in use, a second start
-	CodeResourceLimit    Code = "resource_limit"  // a limit that cannot be kept, or a full disk
-	CodeInvalidSpec      Code = "invalid_spec"    // Param names the field of Spec
-	CodeNotFound         Code = "not_found"       // the handle's program does not exist
-	CodeCannotRun        Code = "cannot_run"      // the program is not in the image or not executable
-	CodeFailed           Code = "engine_error"    // anything else the engine said
+	CodeConflict         Code = "engine_conflict"     // a name in use, a second start
+	CodeResourceLimit    Code = "resource_limit"      // a limit that cannot be kept, or a full disk
+	CodeInvalidSpec      Code = "invalid_spec"        // Param names the field of Spec
+	CodeNotFound         Code = "container_not_found" // the handle's program does not exist
+	CodeCannotRun        Code = "cannot_run"          // the program is not in the image or not executable
+	CodeFailed           Code = "engine_error"        // anything else the engine said
 )
 
 // Error is the error of every engine; Param names the field of Spec, or the

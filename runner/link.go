@@ -231,8 +231,9 @@ func (s *Session) warnUnsynced(err error) {
 	}
 }
 
-// endingTime is how long the end of a container may take to be told after its streams broke.
-const endingTime = 2 * time.Second
+// endingTime is how long an engine may take to report the end of a container after its streams broke. A busy one takes
+// seconds.
+const endingTime = 10 * time.Second
 
 func (s *Session) endsWithin(ctx context.Context, most time.Duration) bool {
 	select {

@@ -354,11 +354,9 @@ func (s *Session) turnError(ctx, streaming context.Context, err error) error {
 	}
 	// A broken connection usually means that the container is going down; its
 	// exit tells more than the connection does.
-	select {
-	case <-s.exited:
-		s.ended(s.last)
-		return s.diedError(ctx, "the container ended during the turn")
-	case <-time.After(2 * time.Second):
+	if !s.endsWithin(ctx, endingTime) {
 		return err
 	}
+	s.ended(s.last)
+	return s.diedError(ctx, "the container ended during the turn")
 }

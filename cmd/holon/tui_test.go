@@ -209,7 +209,7 @@ func TestWorkInRepository(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "a.txt", string(got), "hello\nworld\n")
 	s.keys("more\r")
-	s.wait("All of it.", "· ready ·")
+	s.wait("All of it.", "turn completed: 0 tool calls", "· ready ·")
 	s.keys("/rewind 2\r")
 	s.wait("go back?")
 	s.keys("y\r")

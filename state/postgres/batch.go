@@ -35,10 +35,8 @@ func (dialect) Rollback(conn *sql.Conn) {
 }
 
 // Send implements sqlstore.Batches. answerWithin bounds it, too.
-func (dialect) Send(ctx context.Context, conn *sql.Conn, all []sqlstore.Statement) (answers []sqlstore.Answer, err error) {
-	if len(all) == 0 {
-		return nil, nil
-	}
+func (dialect) Send(ctx context.Context, conn *sql.Conn, all []sqlstore.Statement) (answers []sqlstore.Answer,
+	err error) {
 	err = conn.Raw(func(c any) error {
 		var b pgx.Batch
 		for _, s := range all {

@@ -29,8 +29,8 @@ const (
 // syncs is the message with which a client asks for the answers of a batch.
 var syncs = []byte("S\x00\x00\x00\x04")
 
-// proxy passes connections on to a server, and counts batches. It ends the one of the batch of the number at, before the
-// server gets that batch or after the server has answered it.
+// proxy passes connections on to a server, and counts batches. It ends the connection of the batch with the number at,
+// before the server gets that batch or after the server has answered it.
 type proxy struct{ next, at, batches atomic.Int32 }
 
 // cutNext cuts the connection at the nth batch from now on.

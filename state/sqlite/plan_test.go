@@ -43,11 +43,14 @@ func TestStore(t *testing.T) {
 }
 
 // tables are those of the queries for records.
-var tables = map[string]string{"agents": "agents", "message by key": "messages", "messages": "messages", "head message": "messages",
-	"queued": "entries", "held": "entries", "open attempt": "attempts", "open attempts": "attempts", "turns": "turns",
-	"unresolved wait": "waits", "unresolved waits": "waits", "due waits": "waits", "timers": "timers", "due timers": "timers",
-	"due work": "work_items", "open work": "work_items", "work after": "work_items", "briefs after": "briefs",
-	"completed work": "work_items", "tasks": "tasks", "open tasks": "tasks", "begun checks": "tasks", "triggers": "triggers",
+var tables = map[string]string{"agents": "agents", "message by key": "messages", "messages": "messages",
+	"head message": "messages",
+	"queued":       "entries", "held": "entries", "open attempt": "attempts", "open attempts": "attempts", "turns": "turns",
+	"unresolved wait": "waits", "unresolved waits": "waits", "due waits": "waits", "timers": "timers",
+	"due timers": "timers",
+	"due work":   "work_items", "open work": "work_items", "work after": "work_items", "briefs after": "briefs",
+	"completed work": "work_items", "tasks": "tasks", "open tasks": "tasks", "begun checks": "tasks",
+	"triggers":        "triggers",
 	"trigger by hash": "triggers", "workspaces": "workspaces", "trees": "trees", "all trees": "trees",
 	"trees of task": "trees",
 	"briefs":        "briefs", "notifications": "notifications", "open notifications": "notifications",

@@ -310,7 +310,7 @@ func (t *tx) rows(of ledger.Row, each func(scanner) error, text string, args ...
 	return rows.Err()
 }
 
-// values calls each for every row of an answer that is no record.
+// values calls each for every row of a query that returns other values than records.
 func (t *tx) values(each func(scanner) error, text string, args ...any) error {
 	return t.rows(ledger.Row{}, each, t.dialect.Bind(text), args...)
 }

@@ -81,8 +81,8 @@ func (c *cluster) begin(h *home, repo, scenario string) *process {
 	return p
 }
 
-// A run in a Pod is like another: its result, and what is left when holon is killed and the run attached to, or no record
-// of it is. It goes on while the API server is away, and ends with its Pod.
+// A run in a Pod is like another: its result, and what is left when holon is killed and the run attached to, or no
+// record of it is left. It goes on while the API server is away, and ends with its Pod.
 func TestKubernetes(t *testing.T) {
 	c := newCluster(t)
 	h, repo := c.home(), repository(t, "echo a > a; mkdir d; echo b > d/b; ln -s d/b link")

@@ -277,7 +277,7 @@ func (l Label) fits(data func() map[string]json.RawMessage) bool {
 	return value != nil && (!equal || string(value) == `"`+want+`"`)
 }
 
-// members are those of an object, none of what is no object.
+// members returns the members of a JSON object, and nil for any other value.
 func members(data json.RawMessage) (of map[string]json.RawMessage) {
 	if json.Unmarshal(data, &of) != nil {
 		return nil

@@ -122,9 +122,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 		s.resolveWait(w, a, msg.ID)
 	}
 	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, false, nil, s.now
-	line := s.inLine()
-	s.update(&e)
-	s.line = line.without(e)
+	s.takeOut(e)
 	c.Attempt = a
 	return c
 }
@@ -164,11 +162,13 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	e.Status, e.Reason, e.Code, e.NotBefore, e.UpdatedAt = status, reason, "", nil, s.now
 	s.emitQueue(record.QueueEntrySettled, op, e, ledger.Event{Status: record.EntryStatus(status)},
 		fields{"status": string(status), "reason": clip(reason)})
-	left := s.line
-	if s.update(&e); left != nil && op == "remove" {
-		left = left.without(e)
+	if op == "remove" {
+		s.takeOut(e)
+	} else { // it has left the queue
+		line := s.line
+		s.update(&e)
+		s.line = line
 	}
-	s.line = left
 	if len(s.about(ledger.NoticeBlocked, e.AgentID)) > 0 && len(read(s, ledger.View.BlockedEntries, e.AgentID)) == 0 {
 		s.settleMatter(ledger.NoticeBlocked, e.AgentID)
 	}

@@ -37,6 +37,14 @@ func (l line) without(e ledger.Entry) *line {
 	return &l
 }
 
+// takeOut replaces an entry that leaves the queue.
+func (s *step) takeOut(e ledger.Entry) {
+	before := s.line
+	if s.update(&e); before != nil {
+		s.line = before.without(e)
+	}
+}
+
 // queueHead is the entry that is taken next, whenever that is.
 func (s *step) queueHead() (e ledger.Entry, ok bool) {
 	l := s.inLine()

@@ -18,7 +18,7 @@ const servicesTimeout = time.Minute
 func AwaitServices(ctx context.Context, cfg config.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, servicesTimeout)
 	defer cancel()
-	retry := time.NewTicker(20 * time.Millisecond)
+	retry := time.NewTicker(5 * time.Millisecond)
 	defer retry.Stop()
 	for _, address := range cfg.Commands.ServiceAddresses() {
 		network := "tcp"

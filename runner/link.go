@@ -56,7 +56,7 @@ func (s *Session) linked() engine.Spec {
 // socketsInside are the sockets as the container sees them.
 func (s *Session) socketsInside() engine.Sockets {
 	list := engine.Sockets{Program: []string{ipcPath + "/" + agentSocket}, Dirs: []string{hostPath, ipcPath},
-		Bridge: []string{agentdPath, "bridge"}, Files: []string{agentdPath, "files"}, Usage: []string{agentdPath, "usage"}}
+		Bridge: []string{agentdPath, "bridge"}}
 	for name, served := range map[string]bool{modelSocket: s.gateway != nil, toolSocket: s.hostTools != nil,
 		egressSocket: s.egress != nil} {
 		if served {
@@ -80,13 +80,15 @@ func (s *Session) openLink(ctx context.Context) (err error) {
 		return &Error{Code: CodeUsage, Param: "engine", Message: fmt.Sprintf("the engine %s has no link of the kind %q",
 			s.cfg.Engine.Name(), visible.OneLine(s.handle.Link, 40)), Hint: "use the holon that made the container"}
 	}
-	s.openFiles(eng)
-	go s.link.files.Connect(context.WithoutCancel(ctx), s.linked()) // Close waits for it
-	s.link.conn, err = enginelink.Join(ctx, eng, s.handle, s.linked())
-	if err == nil && s.shares() {
-		err = s.sync(ctx)
+	if s.link.conn, err = enginelink.Join(ctx, eng, s.handle, s.linked()); err != nil {
+		return err
 	}
-	return err
+	s.openFiles(eng)
+	if s.shares() {
+		return s.sync(ctx)
+	}
+	go s.link.files.Connect(context.WithoutCancel(ctx)) // Close waits for it
+	return nil
 }
 
 func (s *Session) openFiles(eng enginelink.Engine) {
@@ -97,7 +99,7 @@ func (s *Session) openFiles(eng enginelink.Engine) {
 			_ = os.Remove(path) // or it is not there
 		}
 	}
-	s.link.files = enginelink.Open(eng, s.handle, s.shares(), path)
+	s.link.files = enginelink.Open(eng, s.handle, s.link.conn, s.shares(), path)
 }
 
 // stopSyncTime bounds how long files are made the same before a container is stopped. What is missing is fetched then.
@@ -182,12 +184,17 @@ func (s *Session) push(ctx context.Context) error {
 	s.pausing.Lock()
 	defer s.pausing.Unlock()
 	if s.link.conn != nil && !s.Ended() {
-		if changed, err := s.link.files.Changed(ctx, s.linked()); err != nil || !changed {
+		spec := s.linked()
+		spec.Mounts = slices.DeleteFunc(spec.Mounts, isRecord) // agentd alone writes it, and it grows with each turn
+		if changed, err := s.link.files.Changed(ctx, spec); err != nil || !changed {
 			return err
 		}
 	}
 	return s.syncUnpaused(ctx)
 }
+
+// isRecord reports whether a mount holds what agentd keeps of turns and responses.
+func isRecord(m engine.Mount) bool { return m.Target == outputPath || m.Target == statePath }
 
 // syncUnpaused is sync for a caller that has the lock over pausing. A container that is paused changes nothing, and
 // cannot answer.
@@ -291,9 +298,7 @@ func (s *Session) fetch(ctx context.Context, settled bool) error {
 	}
 	spec := s.linked()
 	if settled {
-		spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool {
-			return !s.shares() || m.Target != outputPath && m.Target != statePath
-		})
+		spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool { return !s.shares() || !isRecord(m) })
 	}
 	limits, err := s.fetchLimits(ctx)
 	if s.link.files == nil {

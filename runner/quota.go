@@ -15,7 +15,6 @@ import (
 	"holon/internal/diskusage"
 	"holon/internal/procfs"
 	"holon/internal/visible"
-	enginelink "holon/runner/engine/link"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -88,13 +87,12 @@ const (
 
 // measure returns what the session takes of the disk, in its container where the files are there.
 func (s *Session) measure(ctx context.Context) (int64, error) {
-	eng, ok := s.cfg.Engine.(enginelink.Engine)
-	if s.handle.Link == "" || !ok {
+	if s.handle.Link == "" || s.link.conn == nil {
 		return s.measureHere(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
-	return enginelink.Usage(ctx, eng, s.handle, s.linked())
+	return s.link.conn.Usage(ctx, s.linked())
 }
 
 // measureHere returns what the session takes of the disk of this machine. Before its first turn no command had a file
@@ -117,7 +115,7 @@ func (s *Session) measureHere(ctx context.Context) (sum int64, err error) {
 		}
 		sum += n
 	}
-	if s.asked.Load() {
+	if s.asked.Load() && s.handle.Link == "" {
 		sum += diskusage.Unlinked(processesOf(ctx, s.handle.ID), dirs)
 	}
 	return sum, nil

@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"holon/internal/bridge"
+	"holon/internal/transfer"
 	"holon/runner/engine"
+	enginelink "holon/runner/engine/link"
 	"holon/test/expect"
 )
 
@@ -40,36 +45,49 @@ func TestQuotaOfTurns(t *testing.T) {
 	})
 }
 
-// unmeasured is an engine whose containers cannot be measured.
+// unmeasured is an engine whose containers cannot be measured: what serves that ends at once, or the stream does and
+// no other can be made.
 type unmeasured struct {
 	engine.Engine
 	engine.Linker
-	err  error
-	late bool // the stream says it
+	err   error // of another stream
+	execs *atomic.Int32
 }
 
 func (u unmeasured) Exec(context.Context, engine.Handle, engine.User, []string) (io.ReadWriteCloser, error) {
-	if !u.late {
+	if u.execs.Add(1) > 1 {
 		return nil, u.err
 	}
-	r, w := io.Pipe()
-	return struct {
-		io.ReadCloser
-		io.Writer
-	}{r, w}, w.CloseWithError(u.err)
+	here, there := net.Pipe()
+	if u.err != nil {
+		return here, there.Close()
+	}
+	b, err := bridge.New(there, bridge.Side{Serve: map[string]func(context.Context, io.ReadWriter){
+		transfer.Service: func(context.Context, io.ReadWriter) {}}}, false)
+	go func() { _ = b.Run(context.Background()) }()
+	return here, err
+}
+
+func (unmeasured) Inspect(context.Context, engine.Handle) (engine.State, error) {
+	return engine.State{}, nil
 }
 
 // A turn whose container cannot be measured is ended, unless only the engine does not answer.
 func TestQuotaThatCannotBeMeasured(t *testing.T) {
-	for _, tc := range []struct {
-		code  Code
-		late  bool
+	for name, tc := range map[string]struct {
+		err   error
 		ended Code
-	}{{engine.CodeFailed, false, codeUnmeasured}, {engine.CodeFailed, true, codeUnmeasured},
-		{engine.CodeUnreachable, false, ""}, {engine.CodeUnreachable, true, ""}} {
+	}{
+		"the helper ends":       {nil, codeUnmeasured},
+		"no command can be run": {&Error{Code: engine.CodeFailed}, codeUnmeasured},
+		"the engine is away":    {&Error{Code: engine.CodeUnreachable}, ""},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &Session{handle: engine.Handle{Link: engine.LinkStream},
-				cfg: Config{Log: slog.New(slog.DiscardHandler), Engine: unmeasured{err: &Error{Code: tc.code}, late: tc.late}}}
+			eng := unmeasured{err: tc.err, execs: new(atomic.Int32)}
+			l, err := enginelink.Join(t.Context(), eng, engine.Handle{}, engine.Spec{})
+			expect.NoError(t, err)
+			s := &Session{handle: engine.Handle{Link: engine.LinkStream}, link: link{conn: l},
+				cfg: Config{Log: slog.New(slog.DiscardHandler), Engine: eng}}
 			result := s.watched(t.Context(), Turn{bounds: bounds{DiskBytes: 1 << 20}}, func(ctx context.Context) End {
 				select {
 				case <-ctx.Done():
@@ -81,7 +99,8 @@ func TestQuotaThatCannotBeMeasured(t *testing.T) {
 			if result.stopped != nil {
 				ended = result.stopped.Code
 			}
-			expect.Equal(t, string(tc.code), ended, tc.ended)
+			expect.Equal(t, name, ended, tc.ended)
+			expect.NoError(t, l.Close())
 		})
 	}
 }

@@ -41,9 +41,8 @@ Usage:
   agentd serve [flags]    serve the API until SIGTERM
   agentd run   [flags]    run the one turn of --request and exit
   agentd probe [flags]    ask a running server how it is; exit 0 when it is ready
-  agentd bridge           join sockets with those of a host, over standard input and output
-  agentd files            move files between directories and those of a host, over standard input and output
-  agentd usage            print what directories take of the disk, and files in use without a name
+  agentd bridge           join sockets and move files between a container and a host, over standard input and output
+  agentd files            only move files
   agentd pod              what the kubernetes engine runs in its Pods; see agentd pod help
   agentd debug prompt     show what a model is sent, and where it comes from
   agentd debug container  show what a process sees of its container
@@ -93,8 +92,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = bridgeSockets(ctx, args, stderr)
 	case "files":
 		err = transfer.Serve(ctx, standardStreams{os.Stdin, os.Stdout})
-	case "usage":
-		err = printUsage(ctx, args, stdout, stderr)
 	case "pod":
 		err = runInPod(ctx, args, stdin, os.Stdout, stderr)
 	case "debug":

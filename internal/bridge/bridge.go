@@ -2,11 +2,12 @@
 // runs in a container.
 //
 //	client ─▶ socket of Listen ═ stream of the connection ═▶ socket of Dial, of the same name on the other side ─▶ server
+//	caller of Open ═════════════ stream of the connection ═▶ function of Serve
 //
 // Both sides run the same code, and may have sockets of both kinds. Each connection to a socket is a stream of its own
 // with flow control (yamux), so that one that is not read holds up no other. A socket of Listen appears once that of
-// the other side's Dial answers, and goes with the connection. The other side is hostile: it reaches only what Dial
-// names.
+// the other side's Dial answers, and goes with the connection. The other side is hostile: it reaches only what Dial and
+// Serve name.
 package bridge
 
 import (
@@ -24,10 +25,12 @@ import (
 	"holon/internal/unixsocket"
 )
 
-// Side is what one side has. Sockets are paths by name, a name being up to 255 bytes.
+// Side is what one side has, by names of up to 255 bytes. Sockets are paths.
 type Side struct {
 	Listen map[string]string // where this side listens
 	Dial   map[string]string // what the other side may reach
+	// Serve has functions that the other side may call, each call with a stream of its own, which is closed afterwards.
+	Serve map[string]func(ctx context.Context, stream io.ReadWriter)
 }
 
 // maxStreams bounds the streams that the other side may have open at a time.
@@ -45,28 +48,39 @@ const (
 	unreached = 0
 )
 
-// Run joins the sockets until conn or ctx ends, or the other side breaks the protocol. One of both sides is first. It
-// closes conn.
-func (s Side) Run(ctx context.Context, conn io.ReadWriteCloser, first bool) error {
+// Bridge is one side of a connection.
+type Bridge struct {
+	side    Side
+	session *yamux.Session
+	slots   chan struct{}
+	group   sync.WaitGroup
+}
+
+// New makes a bridge of a connection, which Run closes. One of both sides is first.
+func New(conn io.ReadWriteCloser, side Side, first bool) (*Bridge, error) {
 	open := yamux.Server
 	if first {
 		open = yamux.Client
 	}
 	session, err := open(conn, settings())
 	if err != nil {
-		return errors.Join(fmt.Errorf("open the bridge: %w", err), conn.Close())
+		return nil, errors.Join(fmt.Errorf("open the bridge: %w", err), conn.Close())
 	}
+	return &Bridge{side: side, session: session, slots: make(chan struct{}, maxStreams)}, nil
+}
+
+// Run joins the sockets until the connection or ctx ends, or the other side breaks the protocol.
+func (b *Bridge) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := bridge{side: s, session: session, slots: make(chan struct{}, maxStreams)}
 	defer b.group.Wait()
-	defer session.Close()
-	context.AfterFunc(ctx, func() { session.Close() })
-	for name, path := range s.Listen {
+	defer b.session.Close()
+	context.AfterFunc(ctx, func() { b.session.Close() })
+	for name, path := range b.side.Listen {
 		b.group.Go(func() { b.listen(ctx, name, path) })
 	}
 	for {
-		stream, err := session.AcceptStream()
+		stream, err := b.session.AcceptStream()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -93,17 +107,39 @@ func settings() *yamux.Config {
 	return c
 }
 
-type bridge struct {
-	side    Side
-	session *yamux.Session
-	slots   chan struct{}
-	group   sync.WaitGroup
+// Broken reports whether the connection has ended.
+func (b *Bridge) Broken() bool { return b.session.IsClosed() }
+
+// Close ends the connection, and with it Run.
+func (b *Bridge) Close() error { return b.session.Close() }
+
+// Open calls a function of the other side. That it has none shows when the stream is read.
+func (b *Bridge) Open(name string) (io.ReadWriteCloser, error) {
+	stream, err := b.ask(name)
+	if err != nil {
+		return nil, fmt.Errorf("the bridge ended: %w", err)
+	}
+	return &call{Stream: stream}, nil
+}
+
+// call is a stream to a function, which begins with whether there is one.
+type call struct {
+	*yamux.Stream
+	reached bool
+}
+
+func (c *call) Read(p []byte) (int, error) {
+	if !c.reached && !isReached(c.Stream) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	c.reached = true
+	return c.Stream.Read(p)
 }
 
 // listen forwards what connects to a socket, as soon as that of the other side answers.
-func (b *bridge) listen(ctx context.Context, name, path string) {
+func (b *Bridge) listen(ctx context.Context, name, path string) {
 	var socket *unixsocket.Listener
-	for pause := firstPause; socket == nil; pause = min(2*pause, mostPause) {
+	for pause := firstPause; socket == nil; pause = min(pause*3/2, mostPause) {
 		if b.answers(name) {
 			socket, _ = unixsocket.Listen(ctx, path) // the other one that has the path is about to end
 		}
@@ -130,7 +166,7 @@ func (b *bridge) listen(ctx context.Context, name, path string) {
 }
 
 // answers reports whether the other side's socket takes connections.
-func (b *bridge) answers(name string) bool {
+func (b *Bridge) answers(name string) bool {
 	stream, err := b.ask(name)
 	if err != nil {
 		return false
@@ -140,7 +176,7 @@ func (b *bridge) answers(name string) bool {
 }
 
 // ask opens a stream to the other side's socket.
-func (b *bridge) ask(name string) (*yamux.Stream, error) {
+func (b *Bridge) ask(name string) (*yamux.Stream, error) {
 	stream, err := b.session.OpenStream()
 	if err != nil {
 		return nil, err
@@ -158,7 +194,7 @@ func isReached(stream io.Reader) bool {
 	return err == nil && status[0] == reached
 }
 
-func (b *bridge) forward(name string, local *net.UnixConn) {
+func (b *Bridge) forward(name string, local *net.UnixConn) {
 	stream, err := b.ask(name)
 	if err != nil {
 		local.Close()
@@ -167,13 +203,20 @@ func (b *bridge) forward(name string, local *net.UnixConn) {
 	b.join(local, stream, func() bool { return isReached(stream) })
 }
 
-// answer connects a stream of the other side with the socket that it asks for.
-func (b *bridge) answer(ctx context.Context, stream *yamux.Stream) {
+// answer connects a stream of the other side with the socket or the function that it asks for.
+func (b *Bridge) answer(ctx context.Context, stream *yamux.Stream) {
 	var size [1]byte
 	name := make([]byte, math.MaxUint8)
 	_, err := io.ReadFull(stream, size[:])
 	if err == nil {
 		_, err = io.ReadFull(stream, name[:size[0]])
+	}
+	if serve, known := b.side.Serve[string(name[:size[0]])]; err == nil && known {
+		if _, err := stream.Write([]byte{reached}); err == nil {
+			serve(ctx, stream)
+		}
+		stream.Close()
+		return
 	}
 	var conn net.Conn
 	if path, known := b.side.Dial[string(name[:size[0]])]; err == nil && known {
@@ -191,7 +234,7 @@ func (b *bridge) answer(ctx context.Context, stream *yamux.Stream) {
 
 // join copies in both directions until both have come to their end. What begins reports whether there is anything to
 // read from the stream.
-func (b *bridge) join(local *net.UnixConn, stream *yamux.Stream, begins func() bool) {
+func (b *Bridge) join(local *net.UnixConn, stream *yamux.Stream, begins func() bool) {
 	defer local.Close()
 	var out sync.WaitGroup
 	out.Go(func() {

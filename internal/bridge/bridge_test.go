@@ -37,8 +37,8 @@ func newPair(t *testing.T) *pair {
 	a, b := net.Pipe()
 	p.end = func() { a.Close() }
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { p.ended <- bridge.Side{Listen: map[string]string{"s": p.near}}.Run(ctx, a, true) }()
-	go func() { p.ended <- bridge.Side{Dial: map[string]string{"s": p.far}}.Run(ctx, b, false) }()
+	go func() { p.ended <- run(ctx, a, bridge.Side{Listen: map[string]string{"s": p.near}}, true) }()
+	go func() { p.ended <- run(ctx, b, bridge.Side{Dial: map[string]string{"s": p.far}}, false) }()
 	t.Cleanup(func() {
 		cancel()
 		<-p.ended
@@ -46,6 +46,14 @@ func newPair(t *testing.T) *pair {
 		os.RemoveAll(dir)
 	})
 	return p
+}
+
+func run(ctx context.Context, conn io.ReadWriteCloser, side bridge.Side, first bool) error {
+	b, err := bridge.New(conn, side, first)
+	if err != nil {
+		return err
+	}
+	return b.Run(ctx)
 }
 
 // serve answers connections to the far socket.
@@ -177,14 +185,56 @@ func TestOnlyWhatDialNamesIsReached(t *testing.T) {
 	both := make(chan error, 2)
 	asked := filepath.Join(dir, "s")
 	go func() {
-		both <- bridge.Side{Listen: map[string]string{p.far: asked, "../far": asked}}.Run(ctx, a, true)
+		both <- run(ctx, a, bridge.Side{Listen: map[string]string{p.far: asked, "../far": asked}}, true)
 	}()
-	go func() { both <- bridge.Side{Dial: map[string]string{"s": p.far}}.Run(ctx, b, false) }()
+	go func() { both <- run(ctx, b, bridge.Side{Dial: map[string]string{"s": p.far}}, false) }()
 	p.serve(t, echo)
 	<-both
 	<-both
 	if _, err := os.Lstat(asked); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a socket that the other side does not name was reached: %v", err)
+	}
+}
+
+// A function of the other side is called by its name, and its stream ends with it. Another name is reached by nothing.
+func TestFunction(t *testing.T) {
+	a, b := net.Pipe()
+	double := func(_ context.Context, stream io.ReadWriter) {
+		word := make([]byte, 2)
+		_, _ = io.ReadFull(stream, word)
+		_, _ = stream.Write(append(word, word...))
+	}
+	far, err := bridge.New(b, bridge.Side{Serve: map[string]func(context.Context, io.ReadWriter){"double": double}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err := bridge.New(a, bridge.Side{}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both sync.WaitGroup
+	both.Go(func() { _ = far.Run(t.Context()) })
+	ctx, cancel := context.WithCancel(t.Context())
+	both.Go(func() { _ = near.Run(ctx) })
+	for name, want := range map[string]string{"double": "abab", "treble": ""} {
+		stream, err := near.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = stream.Write([]byte("ab"))
+		got, err := io.ReadAll(stream)
+		if string(got) != want || (err == nil) != (want != "") {
+			t.Errorf("%s answers %q, %v", name, got, err)
+		}
+		stream.Close()
+	}
+	if near.Broken() {
+		t.Error("the bridge ended with a call")
+	}
+	cancel()
+	both.Wait()
+	if _, err := near.Open("double"); err == nil || !near.Broken() {
+		t.Errorf("a bridge that ended calls: %v", err)
 	}
 }
 
@@ -195,7 +245,7 @@ func FuzzOtherSide(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		a, b := net.Pipe()
 		done := make(chan error, 1)
-		go func() { done <- bridge.Side{Dial: map[string]string{"s": "/nowhere"}}.Run(t.Context(), a, false) }()
+		go func() { done <- run(t.Context(), a, bridge.Side{Dial: map[string]string{"s": "/nowhere"}}, false) }()
 		go func() { _, _ = io.Copy(io.Discard, b) }()
 		_, _ = b.Write(sent)
 		b.Close()

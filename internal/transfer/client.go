@@ -116,7 +116,7 @@ func (c *Client) Get(ctx context.Context, dir, to string, names []string, limits
 	}
 	u.keep = func(name string, _ *tar.Header) bool { return !wanted[name] } // what was not asked for
 	err = c.ask(ctx, "take files of "+dir, func() error {
-		err := errors.Join(c.conn.write(request{Op: opGet, Dir: dir}), c.conn.writeNames(names), c.conn.out.Flush())
+		err := errors.Join(c.conn.write(request{Op: opGet, Dir: dir}), c.conn.writeNames(names, line{}), c.conn.out.Flush())
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (c *Client) Put(ctx context.Context, dir, from string, removed, names []str
 	made = make(Listing)
 	err = c.ask(ctx, "give files to "+dir, func() error {
 		r := request{Op: opPut, Dir: dir, Owners: os.Geteuid() == 0}
-		if err := errors.Join(c.conn.write(r), c.conn.writeNames(removed)); err != nil {
+		if err := errors.Join(c.conn.write(r), c.conn.writeNames(removed, line{})); err != nil {
 			return err
 		}
 		tw := tar.NewWriter(c.conn.out)

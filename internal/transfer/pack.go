@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"holon/internal/roots"
 )
@@ -128,6 +129,7 @@ func openEntry(root *os.Root, name string) (*entry, error) {
 		return nil, err
 	}
 	e.header.Uname, e.header.Gname, e.header.Format = "", "", tar.FormatPAX
+	e.header.AccessTime, e.header.ChangeTime = time.Time{}, time.Time{} // which are not taken
 	return &e, nil
 }
 

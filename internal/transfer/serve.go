@@ -45,19 +45,22 @@ type server struct {
 }
 
 func (s *server) answer(ctx context.Context, r request) (err error) {
-	if !filepath.IsAbs(r.Dir) {
+	if r.Op != opUsage && !filepath.IsAbs(r.Dir) {
 		return fmt.Errorf("%.200q is not an absolute path", r.Dir)
 	}
 	switch r.Op {
 	case opList:
 		return s.list(ctx, r)
-	case opGet, opPut:
+	case opGet, opPut, opUsage:
 		var names []string
 		if _, err := s.conn.readAll(func(l line) error {
 			names = append(names, string(l.Name))
 			return nil
 		}); err != nil {
 			return err
+		}
+		if r.Op == opUsage {
+			return s.usage(ctx, names)
 		}
 		held, err := s.rights(r.Dir)
 		if err != nil {

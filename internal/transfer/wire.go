@@ -13,14 +13,18 @@ import (
 // What Client asks of Serve. A request is a line of JSON; lines with names and tars follow it, each with an end of its
 // own. Names are bytes, as those of files are.
 const (
-	opList = "list" // answer: lines of entries
-	opGet  = "get"  // then lines of names; answer: a tar
-	opPut  = "put"  // then lines of names to remove, and a tar; answer: lines of entries, of what was made
+	opList  = "list"  // answer: lines of entries
+	opGet   = "get"   // then lines of names; answer: a tar
+	opPut   = "put"   // then lines of names to remove, and a tar; answer: lines of entries, of what was made
+	opUsage = "usage" // then lines of directories; answer: lines of those that are closed, and the size in the end
 )
+
+// Service is the name by which a bridge has Serve.
+const Service = "files"
 
 type request struct {
 	Op     string   `json:"op"`
-	Dir    string   `json:"dir"` // absolute
+	Dir    string   `json:"dir,omitempty"` // absolute
 	Except [][]byte `json:"except,omitempty"`
 	Limit  int64    `json:"limit,omitempty"`
 	User   int      `json:"user,omitempty"`   // list: whose processes make it not quiet
@@ -145,11 +149,12 @@ func (c conn) write(v any) error {
 }
 
 // writeNames writes names and their end.
-func (c conn) writeNames(names []string) error {
+func (c conn) writeNames(names []string, end line) error {
 	for _, name := range names {
 		if err := c.write(line{Name: []byte(name)}); err != nil {
 			return err
 		}
 	}
-	return c.write(line{End: true})
+	end.End = true
+	return c.write(end)
 }

@@ -167,7 +167,7 @@ func (e *examination) checkContainer(ctx context.Context) []Result {
 	exit, err := p.eng.Wait(ctx, p.handle)
 	p.end = time.Now()
 	if eng, ok := p.eng.(link.Engine); err == nil && ok && p.handle.Link != "" {
-		err = link.Open(eng, p.handle, false, "").Fetch(ctx, p.spec, transfer.Limits{Bytes: maxReport, Files: 16})
+		err = link.Open(eng, p.handle, nil, false, "").Fetch(ctx, p.spec, transfer.Limits{Bytes: maxReport, Files: 16})
 	}
 	if err != nil {
 		return one(failed(ended(ctx, err)))

@@ -18,15 +18,12 @@ func Links() []string { return []string{LinkAuto, LinkMounts, LinkStream} }
 
 // Sockets are those by which host and program reach each other, as paths that the program sees, each in a mounted
 // directory. Bridge is the command that joins them over its standard streams where no directory is shared (package
-// bridge); it runs as the program's server. Files is the command that moves files (package transfer), and Usage the one
-// that prints how many bytes directories take, which are its last arguments; they run as Spec.Helper.
+// bridge), and that moves files (package transfer); it runs as Spec.Helper.
 type Sockets struct {
 	Host    []string // where the host listens
 	Program []string // where the program does
 	Dirs    []string // that hold them, and no files that a program leaves
 	Bridge  []string
-	Files   []string
-	Usage   []string
 }
 
 // Linker is what an engine has that can do without directories that it shares with this process. Then Create copies the

@@ -77,7 +77,7 @@ func measureLinkFiles(ctx context.Context, r *rig) []row {
 	var spec engine.Spec
 	spec.Image, spec.Args, spec.Labels = r.image, []string{"/floor", "serve", "/tmp/s"}, map[string]string{label: r.id}
 	spec.User = &engine.User{UID: os.Getuid(), GID: os.Getgid()}
-	spec.Sockets.Files = []string{"/holon/agentd", "files"}
+	spec.Sockets.Bridge = []string{"/holon/agentd", "bridge"}
 	create := func(e *docker.Engine) engine.Handle {
 		r.next++
 		spec.Name = fmt.Sprintf("bench-%s-%d", r.id, r.next)
@@ -107,7 +107,9 @@ func measureLinkFiles(ctx context.Context, r *rig) []row {
 	h := create(stream)
 	r.later(func() error { return stream.Remove(context.WithoutCancel(ctx), h) })
 	load.Check(stream.Start(ctx, h))
-	files := link.Open(stream, h, true, "")
+	joined := load.Must(link.Join(ctx, stream, h, spec))
+	r.later(joined.Close)
+	files := link.Open(stream, h, joined, true, "")
 	r.later(func() error { files.Close(); return nil })
 	sync := func() { load.Must(files.Sync(ctx, spec, transfer.Limits{})) }
 	sync()

@@ -223,7 +223,7 @@ func (b *bench) run(t *testing.T, spec engine.Spec) (engine.Exit, string) {
 	h := b.start(t, spec)
 	exit := b.wait(t, h)
 	if b.rig.Streams {
-		expect.NoError(t, link.Open(b.Engine.(link.Engine), h, false, "").Fetch(t.Context(), spec, transfer.Limits{}))
+		expect.NoError(t, link.Open(b.Engine.(link.Engine), h, nil, false, "").Fetch(t.Context(), spec, transfer.Limits{}))
 	}
 	return exit, b.logs(t, h)
 }

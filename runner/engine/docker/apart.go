@@ -2,6 +2,7 @@ package docker
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -188,10 +189,11 @@ func (e *Engine) send(ctx context.Context, id, dir string, pack func(*tar.Writer
 	in, out := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		tw := tar.NewWriter(out)
+		buffered := bufio.NewWriterSize(out, 64<<10) // each write is a chunk of the request
+		tw := tar.NewWriter(buffered)
 		err := pack(tw)
 		if err == nil {
-			err = tw.Close()
+			err = errors.Join(tw.Close(), buffered.Flush())
 		}
 		out.CloseWithError(err)
 		packed <- err

@@ -259,7 +259,7 @@ func TestFetchThatIsCut(t *testing.T) {
 		}
 		pass.ServeHTTP(w, r)
 	})
-	files := link.Open(cutting, h, false, "")
+	files := link.Open(cutting, h, nil, false, "")
 	err = files.Fetch(t.Context(), spec, transfer.Limits{})
 	if !state.IsCode(err, engine.CodeUnreachable) {
 		t.Errorf("Fetch = %v, want %s", err, engine.CodeUnreachable)

@@ -26,6 +26,7 @@ import (
 type Files struct {
 	eng    Engine
 	handle engine.Handle
+	link   *Joined // nil: the program cannot be reached
 	// Shared says that the host changes what the program can write, too. Else the host's directories have nothing but
 	// what the program's have.
 	shared bool
@@ -43,10 +44,10 @@ type directory map[string]pair
 // pair is how a file looked on each side.
 type pair struct{ Host, Program transfer.Entry }
 
-// Open makes Files of a program. What is the same is kept in the file of a path, for another process that goes on with
+// Open makes Files of a program, which are reached by a link while it runs. What is the same is kept in the file of a path, for another process that goes on with
 // the program; "" keeps it in memory.
-func Open(eng Engine, h engine.Handle, shared bool, path string) *Files {
-	f := &Files{eng: eng, handle: h, shared: shared, path: path, same: make(map[string]directory)}
+func Open(eng Engine, h engine.Handle, link *Joined, shared bool, path string) *Files {
+	f := &Files{eng: eng, handle: h, link: link, shared: shared, path: path, same: make(map[string]directory)}
 	if data, err := os.Open(path); err == nil {
 		defer data.Close()
 		if gob.NewDecoder(data).Decode(&f.same) != nil { // both sides are compared without it
@@ -56,7 +57,7 @@ func Open(eng Engine, h engine.Handle, shared bool, path string) *Files {
 	return f
 }
 
-// Close ends the command that moves files.
+// Close ends what moves files in the container.
 func (f *Files) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,19 +106,19 @@ func (f *Files) Changed(ctx context.Context, spec engine.Spec) (bool, error) {
 	return false, nil
 }
 
-// Connect starts the command that moves files, so that it need not be waited for later. Where that fails, Sync tries it
-// again.
-func (f *Files) Connect(ctx context.Context, spec engine.Spec) {
+// Connect starts what moves files in the container, so that it need not be waited for later. Where that fails, Sync
+// tries it again.
+func (f *Files) Connect(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_ = f.connect(ctx, spec)
+	_ = f.connect(ctx)
 }
 
-func (f *Files) connect(ctx context.Context, spec engine.Spec) error {
+func (f *Files) connect(ctx context.Context) error {
 	if f.client != nil {
 		return nil
 	}
-	stream, err := f.eng.Exec(ctx, f.handle, spec.Helper(), spec.Sockets.Files)
+	stream, err := f.link.open(ctx, transfer.Service)
 	if err == nil {
 		f.client = transfer.NewClient(stream)
 	}
@@ -125,7 +126,7 @@ func (f *Files) connect(ctx context.Context, spec engine.Spec) error {
 }
 
 func (f *Files) sync(ctx context.Context, spec engine.Spec, limits transfer.Limits) (quiet bool, err error) {
-	if err := f.connect(ctx, spec); err != nil {
+	if err := f.connect(ctx); err != nil {
 		return false, err
 	}
 	user := 0

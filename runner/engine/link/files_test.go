@@ -11,21 +11,39 @@ import (
 	"testing"
 	"time"
 
+	"holon/internal/bridge"
 	"holon/internal/transfer"
 	"holon/runner/engine"
 	"holon/test/expect"
 )
 
-// inside is an engine whose program is this process: commands move files of directories here.
-type inside struct{ Engine }
+// inside is an engine whose program is this process: its bridge moves files of directories here.
+type inside struct {
+	Engine
+	serve func(ctx context.Context, stream io.ReadWriter)
+}
 
-func (inside) Exec(ctx context.Context, _ engine.Handle, _ engine.User, _ []string) (io.ReadWriteCloser, error) {
+func (e inside) Exec(ctx context.Context, _ engine.Handle, _ engine.User, _ []string) (io.ReadWriteCloser, error) {
 	here, there := net.Pipe()
-	go func() {
-		defer there.Close()
-		_ = transfer.Serve(context.WithoutCancel(ctx), there)
-	}()
-	return here, nil
+	b, err := bridge.New(there, bridge.Side{Serve: map[string]func(context.Context, io.ReadWriter){transfer.Service: e.serve}},
+		false)
+	go func() { _ = b.Run(context.WithoutCancel(ctx)) }()
+	return here, err
+}
+
+func (inside) Inspect(context.Context, engine.Handle) (engine.State, error) {
+	return engine.State{}, nil
+}
+
+func serveHere(ctx context.Context, stream io.ReadWriter) { _ = transfer.Serve(ctx, stream) }
+
+// join returns a link to this process, which is closed after the test.
+func join(t *testing.T, eng Engine, spec engine.Spec) *Joined {
+	t.Helper()
+	l, err := Join(t.Context(), eng, engine.Handle{Name: "x"}, spec)
+	expect.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
 }
 
 // sides are a directory of the host and its copy in the program.
@@ -33,6 +51,7 @@ type sides struct {
 	t          *testing.T
 	ours, them string
 	spec       engine.Spec
+	link       *Joined
 	files      *Files
 	path       string
 }
@@ -45,7 +64,11 @@ func newSides(t *testing.T, shared bool) *sides {
 	return s
 }
 
-func (s *sides) open(shared bool) { s.files = Open(inside{}, engine.Handle{Name: "x"}, shared, s.path) }
+func (s *sides) open(shared bool) {
+	eng := inside{serve: serveHere}
+	s.link = join(s.t, eng, s.spec)
+	s.files = Open(eng, engine.Handle{Name: "x"}, s.link, shared, s.path)
+}
 
 func (s *sides) sync() {
 	s.t.Helper()
@@ -114,7 +137,7 @@ func TestSync(t *testing.T) {
 	s.has("a=theirs", "d/b=two", "f=6", "new/e=5")
 }
 
-// A connection that broke while it was not used is made anew.
+// A stream that broke while it was not used is made anew, and so is the link.
 func TestSyncOverAnotherConnection(t *testing.T) {
 	s := newSides(t, true)
 	s.write(s.ours, "a=1")
@@ -123,6 +146,10 @@ func TestSyncOverAnotherConnection(t *testing.T) {
 	s.write(s.them, "b=2")
 	s.sync()
 	s.has("a=1", "b=2")
+	expect.NoError(t, s.link.bridge.Close())
+	s.write(s.them, "c=3")
+	s.sync()
+	s.has("a=1", "b=2", "c=3")
 }
 
 // A change that keeps size and time of a file is seen.

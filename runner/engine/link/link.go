@@ -1,13 +1,12 @@
-// Package link reaches programs of engines that share no directory with this process, by commands next to them
-// (engine.Linker).
+// Package link reaches programs of engines that share no directory with this process, by a command next to each
+// (engine.Linker), whose standard streams carry all of this (package bridge).
 //
-//	Join   sockets of host and program, by a command that stays (package bridge)
-//	Files  directories of both that change, by a command that stays (package transfer)
-//	Fetch  whole directories of a program, which may have ended
+//	Join   sockets of host and program
+//	Files  directories of both that change (package transfer)
 //	Usage  how much of the disk they take
 //
-// The mounts of an engine.Spec say which directory of the host belongs to which of the program. What comes from the
-// program is hostile.
+// Whole directories of a program, which may have ended, are read by the engine. The mounts of an engine.Spec say which
+// directory of the host belongs to which of the program. What comes from the program is hostile.
 package link
 
 import (
@@ -16,9 +15,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"holon/internal/bridge"
@@ -49,24 +47,27 @@ func Join(ctx context.Context, eng Engine, h engine.Handle, spec engine.Spec) (*
 		side.Listen[inside], _ = engine.HostPath(spec.Mounts, inside)
 		command = append(command, "--dial", inside)
 	}
-	user := spec.Helper()
 	if spec.Server != nil {
-		user = *spec.Server
+		command = append(command, "--user", spec.Server.String())
 	}
-	open := func(ctx context.Context) (io.ReadWriteCloser, error) { return eng.Exec(ctx, h, user, command) }
-	stream, err := open(ctx)
+	l := &Joined{eng: eng, handle: h, ended: make(chan struct{}), tried: make(chan struct{})}
+	open := func(ctx context.Context) (*bridge.Bridge, error) {
+		stream, err := eng.Exec(ctx, h, spec.Helper(), command)
+		if err != nil {
+			return nil, err
+		}
+		return bridge.New(stream, side, true)
+	}
+	first, err := open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l := &Joined{cancel: cancel, ended: make(chan struct{})}
+	l.bridge = first
+	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(l.ended)
-		for stream != nil {
-			_ = side.Run(ctx, stream, true) // it says that it ended
-			l.broken.Store(true)
-			stream = again(ctx, eng, h, open)
-			l.broken.Store(stream == nil)
+		for b := first; b != nil; b = l.again(ctx, open) {
+			_ = b.Run(ctx) // it says that it ended
 		}
 	}()
 	return l, nil
@@ -74,13 +75,23 @@ func Join(ctx context.Context, eng Engine, h engine.Handle, spec engine.Spec) (*
 
 // Joined is a link.
 type Joined struct {
+	eng    Engine
+	handle engine.Handle
 	cancel context.CancelFunc
 	ended  chan struct{}
-	broken atomic.Bool
+
+	mu     sync.Mutex
+	bridge *bridge.Bridge
+	failed error         // the last try to make it anew
+	tried  chan struct{} // closed at the next one
 }
 
 // Broken reports whether the link is being made anew, or its program has ended.
-func (l *Joined) Broken() bool { return l.broken.Load() }
+func (l *Joined) Broken() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bridge.Broken()
+}
 
 // Close ends the link and the bridge in the container, and waits for its own side.
 func (l *Joined) Close() error {
@@ -89,66 +100,93 @@ func (l *Joined) Close() error {
 	return nil
 }
 
-// again makes a link anew. nil: there is no program any more, or ctx ended.
-func again(ctx context.Context, eng engine.Engine, h engine.Handle,
-	open func(context.Context) (io.ReadWriteCloser, error)) io.ReadWriteCloser {
+// again makes the link anew. nil: there is no program any more, or ctx ended.
+func (l *Joined) again(ctx context.Context, open func(context.Context) (*bridge.Bridge, error)) *bridge.Bridge {
+	l.note(nil, nil)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(relinkPause):
 		}
-		found, err := eng.Inspect(ctx, h)
+		found, err := l.eng.Inspect(ctx, l.handle)
 		if found.Exit != nil || state.IsCode(err, engine.CodeNotFound) {
 			return nil
 		}
-		if stream, err := open(ctx); err == nil {
-			return stream
+		b, err := open(ctx)
+		l.note(b, err)
+		if err == nil {
+			return b
 		}
 	}
 }
 
-// maxPrinted bounds what is read of a command's output.
-const maxPrinted = 64 << 10
+// note keeps how a try to make the link went.
+func (l *Joined) note(b *bridge.Bridge, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed = err; b != nil {
+		l.bridge = b
+	}
+	close(l.tried)
+	l.tried = make(chan struct{})
+}
+
+// open calls a function of the bridge in the container. While the link is made anew it waits for the next try.
+func (l *Joined) open(ctx context.Context, name string) (io.ReadWriteCloser, error) {
+	for {
+		l.mu.Lock()
+		b, tried, err := l.bridge, l.tried, l.failed
+		l.mu.Unlock()
+		if stream, broken := b.Open(name); broken == nil {
+			return stream, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-tried:
+		case <-l.ended:
+			return nil, &engine.Error{Code: engine.CodeNotFound, Message: "the program of " + l.handle.Name + " has ended"}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
 
 // Usage returns how many bytes of the disk what a running program wrote to its mounts takes, but for those that hold
-// sockets. Commands of the program can neither stop nor deceive it where there is a Server. A mount that a command in
+// sockets. Commands of the program can neither stop nor deceive it where there is a Server. A mount that the helper in
 // the program cannot measure is read whole.
-func Usage(ctx context.Context, eng Engine, h engine.Handle, spec engine.Spec) (int64, error) {
-	command := slices.Clone(spec.Sockets.Usage)
+func (l *Joined) Usage(ctx context.Context, spec engine.Spec) (int64, error) {
+	var dirs []string
 	list := written(spec)
 	for _, m := range list {
 		if !slices.ContainsFunc(list, func(outer engine.Mount) bool { // which is measured with what is in it
 			return strings.HasPrefix(m.Target, outer.Target+"/")
 		}) {
-			command = append(command, m.Target)
+			dirs = append(dirs, m.Target)
 		}
 	}
-	stream, err := eng.Exec(ctx, h, spec.Helper(), command)
+	stream, err := l.open(ctx, transfer.Service)
 	if err != nil {
 		return 0, err
 	}
-	defer stream.Close()
-	defer context.AfterFunc(ctx, func() { stream.Close() })()
-	printed, err := io.ReadAll(io.LimitReader(stream, maxPrinted))
+	client := transfer.NewClient(stream)
+	defer client.Close()
+	bytes, closed, err := client.Usage(ctx, dirs)
 	if ctx.Err() != nil {
-		return 0, fmt.Errorf("measure container %s: %w", h.Name, context.Cause(ctx))
+		return 0, fmt.Errorf("measure container %s: %w", l.handle.Name, context.Cause(ctx))
 	}
-	if state.IsCode(err, engine.CodeUnreachable) { // which the stream of some engines says late
-		return 0, err
-	}
-	sum, closed, _ := strings.Cut(strings.TrimSpace(string(printed)), "\n")
-	var bytes int64
-	if err == nil {
-		bytes, err = strconv.ParseInt(sum, 10, 64)
-	}
-	for dir := range strings.FieldsFuncSeq(closed, func(c rune) bool { return c == '\n' }) {
-		if err == nil && slices.Contains(command, dir) {
-			err = addWhole(ctx, eng, h, dir, &bytes)
+	for _, dir := range closed {
+		if err == nil && slices.Contains(dirs, dir) {
+			err = addWhole(ctx, l.eng, l.handle, dir, &bytes)
 		}
 	}
+	if err != nil && l.Broken() {
+		return 0, cut(err, "a measurement", l.handle)
+	}
 	if err != nil {
-		return 0, &engine.Error{Code: engine.CodeFailed, Message: "cannot measure container " + h.Name, Err: err}
+		return 0, &engine.Error{Code: engine.CodeFailed, Message: "cannot measure container " + l.handle.Name, Err: err}
 	}
 	return bytes, nil
 }

@@ -2,28 +2,24 @@ package link
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"holon/runner/engine"
+	"holon/test/expect"
 )
 
-// measured is an engine in which a command prints what it measured, and whose directories have one file.
+// measured is an engine whose directories have one file.
 type measured struct {
-	Engine
-	printed string
-	size    int64
-}
-
-type printing struct{ io.Reader }
-
-func (printing) Write(p []byte) (int, error) { return len(p), nil }
-func (printing) Close() error                { return nil }
-
-func (m measured) Exec(context.Context, engine.Handle, engine.User, []string) (io.ReadWriteCloser, error) {
-	return printing{bytes.NewReader([]byte(m.printed))}, nil
+	inside
+	size int64
 }
 
 func (m measured) Read(context.Context, engine.Handle, string) (io.ReadCloser, error) {
@@ -35,24 +31,59 @@ func (m measured) Read(context.Context, engine.Handle, string) (io.ReadCloser, e
 	return io.NopCloser(&out), nil
 }
 
-// What a command cannot measure is read, so that a closed directory hides nothing.
+// answering answers every request with lines.
+func answering(lines string) func(context.Context, io.ReadWriter) {
+	return func(_ context.Context, stream io.ReadWriter) {
+		for in := bufio.NewScanner(stream); in.Scan(); {
+			if strings.Contains(in.Text(), `"end"`) {
+				_, _ = io.WriteString(stream, lines)
+				return
+			}
+		}
+	}
+}
+
+// What cannot be measured is read, so that a closed directory hides nothing.
 func TestUsage(t *testing.T) {
 	tree := t.TempDir()
 	spec := engine.Spec{Mounts: []engine.Mount{{Source: tree, Target: "/tree"}}}
+	const sum = `{"s":4096,"end":true}` + "\n"
 	for name, test := range map[string]struct {
-		printed string
-		want    int64
-		fails   bool
+		answer string
+		want   int64
+		fails  bool
 	}{
-		"all of it":           {"4096\n", 4096, false},
-		"a closed directory":  {"4096\n/tree\n", 4096 + 1<<20, false},
-		"no directory of its": {"4096\n/etc\n", 4096, false},
-		"no number":           {"/tree\n", 0, true},
+		"all of it":           {sum, 4096, false},
+		"a closed directory":  {`{"n":"L3RyZWU="}` + "\n" + sum, 4096 + 1<<20, false},
+		"no directory of its": {`{"n":"L2V0Yw=="}` + "\n" + sum, 4096, false},
+		"many directories":    {strings.Repeat(`{"n":"L2V0Yw=="}`+"\n", 2) + sum, 0, true},
+		"no number":           {`{"s":"x","end":true}` + "\n", 0, true},
 		"nothing":             {"", 0, true},
 	} {
-		got, err := Usage(t.Context(), measured{printed: test.printed, size: 1 << 20}, engine.Handle{}, spec)
+		l := join(t, measured{inside{serve: answering(test.answer)}, 1 << 20}, spec)
+		got, err := l.Usage(t.Context(), spec)
 		if got != test.want || (err != nil) != test.fails {
 			t.Errorf("%s: %d, %v, want %d", name, got, err, test.want)
 		}
+	}
+}
+
+// Each file takes at least 4 KiB, one with two names once.
+func TestUsageOfFiles(t *testing.T) {
+	tree := t.TempDir()
+	for i := range 3 {
+		expect.NoError(t, os.WriteFile(filepath.Join(tree, fmt.Sprint(i)), []byte("x"), 0o600))
+	}
+	expect.NoError(t, os.Link(filepath.Join(tree, "0"), filepath.Join(tree, "again")))
+	spec := engine.Spec{Mounts: []engine.Mount{{Source: tree, Target: tree}}}
+	l := join(t, inside{serve: serveHere}, spec)
+	got, err := l.Usage(t.Context(), spec)
+	expect.NoError(t, err)
+	if got < 3*4<<10 || got > 3*64<<10 {
+		t.Errorf("three files take %d", got)
+	}
+	spec.Mounts[0].Target += "/none"
+	if _, err := l.Usage(t.Context(), spec); err == nil {
+		t.Error("a directory that is not there was measured")
 	}
 }

@@ -16,7 +16,8 @@ import (
 type Client struct {
 	conn   conn
 	closer io.Closer
-	watch  *time.Timer // ends a connection that stalls
+	watch  *time.Timer        // ends a connection that stalls
+	listed map[string]Listing // what was told of each directory
 }
 
 // stallTime is how long a connection may carry nothing while an answer is awaited, such as that to a container that is
@@ -27,7 +28,7 @@ const stallTime = time.Minute
 func NewClient(rw io.ReadWriteCloser) *Client {
 	watch := time.AfterFunc(stallTime, func() { rw.Close() })
 	watch.Stop()
-	return &Client{newConn(rw, watch), rw, watch}
+	return &Client{newConn(rw, watch), rw, watch, make(map[string]Listing)}
 }
 
 // Close ends the connection, and a call that waits for it.
@@ -59,7 +60,7 @@ type Directory struct {
 }
 
 // List lists directories of the container as the function List does, with at most limit files in each. quiet: no
-// process of the user ran when it began, and all of them could be read.
+// process of the user ran when it began, and all of them could be read. What is found is not to be changed.
 func (c *Client) List(ctx context.Context, dirs []Directory, limit int64, user int) (found []Listing, quiet bool,
 	err error) {
 	quiet = true
@@ -77,7 +78,7 @@ func (c *Client) List(ctx context.Context, dirs []Directory, limit int64, user i
 			return err
 		}
 		for _, d := range dirs {
-			l, still, err := c.readListing(limit)
+			l, still, err := c.readListing(d.Path, limit)
 			if err != nil {
 				return fmt.Errorf("%s: %w", d.Path, err)
 			}
@@ -88,18 +89,36 @@ func (c *Client) List(ctx context.Context, dirs []Directory, limit int64, user i
 	return found, quiet, err
 }
 
-func (c *Client) readListing(limit int64) (found Listing, quiet bool, err error) {
+func (c *Client) readListing(dir string, limit int64) (found Listing, quiet bool, err error) {
 	found = make(Listing)
+	gone := make(map[string]bool)
 	end, err := c.conn.readAll(func(l line) error {
-		if name := string(l.Name); filepath.IsLocal(name) && filepath.Clean(name) == name {
+		name := string(l.Name)
+		if l.Gone {
+			gone[name] = true
+		} else if filepath.IsLocal(name) && filepath.Clean(name) == name {
 			found[name] = l.entry()
 		}
-		if limit > 0 && int64(len(found)) > limit {
+		if limit > 0 && int64(len(found)+len(gone)) > limit {
 			return &TooMuchError{Limits{Files: limit}}
 		}
 		return nil
 	})
-	return found, end.Quiet, err
+	if err != nil {
+		return nil, false, err
+	}
+	if !end.Whole {
+		for name, e := range c.listed[dir] {
+			if _, differs := found[name]; !differs && !gone[name] {
+				found[name] = e
+			}
+		}
+	}
+	if limit > 0 && int64(len(found)) > limit {
+		return nil, false, &TooMuchError{Limits{Files: limit}}
+	}
+	c.listed[dir] = found
+	return found, end.Quiet, nil
 }
 
 // Get brings files of the host's directory to up to date with those of the container's, in this order, and returns

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"holon/internal/folder"
-	"holon/internal/roots"
 )
 
 // Entry is what tells one state of a file from another.
@@ -39,11 +39,7 @@ const maxDepth = 512
 // limit.
 func List(ctx context.Context, dir string, except []string, limit int64) (Listing, error) {
 	l := newLister(except, limit)
-	root, err := roots.Open(dir)
-	if err == nil {
-		err = l.walk(ctx, root, "", 0)
-	}
-	if err != nil {
+	if err := l.list(ctx, dir); err != nil {
 		return nil, fmt.Errorf("list %s: %w", dir, err)
 	}
 	return l.found, nil
@@ -65,28 +61,32 @@ func newLister(except []string, limit int64) *lister {
 	return l
 }
 
-// walk lists what is in root, whose path is prefix, and closes it.
-func (l *lister) walk(ctx context.Context, root *os.Root, prefix string, depth int) error {
-	defer root.Close()
-	if err := ctx.Err(); err != nil {
+func (l *lister) list(ctx context.Context, path string) error {
+	dir, err := folder.Open(path + "/.") // it may be a link
+	if err != nil {
 		return err
 	}
-	dir, err := root.Open(".")
-	if err != nil {
+	return l.walk(ctx, dir, "", 0)
+}
+
+// walk lists what is in dir, whose path is prefix, and closes it.
+func (l *lister) walk(ctx context.Context, dir folder.Dir, prefix string, depth int) error {
+	defer dir.Close()
+	var names []string
+	if err := dir.List(func(some []string) error {
+		names = append(names, some...)
+		return ctx.Err()
+	}); err != nil {
 		return l.unreadable(err)
 	}
-	entries, err := dir.ReadDir(-1)
-	if err = errors.Join(err, dir.Close()); err != nil {
-		return l.unreadable(err)
-	}
-	for _, d := range entries {
-		name := path.Join(prefix, d.Name())
-		info, err := root.Lstat(d.Name())
+	for _, base := range names {
+		name := folder.Join(prefix, base)
+		st, err := dir.Lstat(base)
 		if l.except[name] || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil {
-			err = l.add(ctx, root, d.Name(), name, info, depth)
+			err = l.add(ctx, dir, base, name, st, depth)
 		}
 		if err != nil {
 			return err
@@ -104,18 +104,24 @@ func (l *lister) unreadable(err error) error {
 	return err
 }
 
-func (l *lister) add(ctx context.Context, root *os.Root, base, name string, info fs.FileInfo, depth int) error {
-	e := entryOf(info)
-	switch info.Mode().Type() {
-	case fs.ModeSymlink:
-		target, err := root.Readlink(base)
+func (l *lister) add(ctx context.Context, dir folder.Dir, base, name string, st unix.Stat_t, depth int) error {
+	e := Entry{Mode: fs.FileMode(st.Mode & 0o777)}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		target, err := dir.Readlink(base)
 		if err != nil {
 			return l.unreadable(err)
 		}
-		e.Link = target
-	case fs.ModeDir, 0:
+		e.Mode, e.Link = e.Mode|fs.ModeSymlink, target
+	case unix.S_IFDIR:
+		e.Mode |= fs.ModeDir
+	case unix.S_IFREG:
+		e.Size, e.ModTime = st.Size, unix.TimespecToNsec(st.Mtim)
 	default:
 		return nil
+	}
+	if !e.Mode.IsDir() {
+		e.Changed, e.Inode = unix.TimespecToNsec(st.Ctim), st.Ino
 	}
 	if len(name) > maxPath || depth > maxDepth {
 		l.closed = true
@@ -125,13 +131,14 @@ func (l *lister) add(ctx context.Context, root *os.Root, base, name string, info
 		return &TooMuchError{Limits{Files: l.limit}}
 	}
 	l.found[name] = e
-	if err := l.rights.note(name, info); err != nil || !info.IsDir() {
-		return err
+	l.rights.note(name, e.Mode.IsDir(), owner{int(st.Uid), int(st.Gid)})
+	if !e.Mode.IsDir() {
+		return nil
 	}
 	if err := l.rights.take(name); err != nil {
 		return err
 	}
-	inner, err := roots.OpenIn(root, base)
+	inner, err := dir.Sub(base)
 	if err != nil {
 		err = l.unreadable(err)
 	} else {

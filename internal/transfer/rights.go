@@ -35,11 +35,10 @@ func ownerOf(info fs.FileInfo) owner {
 }
 
 // note remembers the owner of a file.
-func (r *rights) note(name string, info fs.FileInfo) error {
-	if r != nil && (info.IsDir() || ownerOf(info) != r.now) {
-		r.owners[name] = ownerOf(info)
+func (r *rights) note(name string, isDir bool, o owner) {
+	if r != nil && (isDir || o != r.now) {
+		r.owners[name] = o
 	}
-	return nil
 }
 
 // take takes the rights of the owner of a file, or of its directory, as far as they are known.

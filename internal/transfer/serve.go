@@ -20,7 +20,7 @@ import (
 // Serve answers a Client in the container until the connection ends. As root without other capabilities than to become
 // others it reads and writes with the rights of those whose files they are.
 func Serve(ctx context.Context, rw io.ReadWriter) error {
-	s := &server{conn: newConn(rw, nil), dirs: make(map[string]*rights)}
+	s := &server{conn: newConn(rw, nil), dirs: make(map[string]*rights), listed: make(map[string]Listing)}
 	for {
 		var r request
 		err := s.conn.read(&r)
@@ -40,9 +40,13 @@ func Serve(ctx context.Context, rw io.ReadWriter) error {
 }
 
 type server struct {
-	conn conn
-	dirs map[string]*rights // of those that were listed
+	conn   conn
+	dirs   map[string]*rights // of those that were listed
+	listed map[string]Listing // what the client was told of each
 }
+
+// maxListed is how many entries of a directory are kept, so that only those that differ are told the next time.
+const maxListed = 200_000
 
 func (s *server) answer(ctx context.Context, r request) (err error) {
 	if r.Op != opUsage && !filepath.IsAbs(r.Dir) {
@@ -102,22 +106,33 @@ func (s *server) list(ctx context.Context, r request) error {
 	}
 	l := newLister(names, r.Limit)
 	l.rights = held
-	err = held.take(".")
-	var root *os.Root
-	if err == nil {
-		root, err = roots.Open(r.Dir)
-	}
-	if err == nil {
-		err = l.walk(ctx, root, "", 0)
+	if err = held.take("."); err == nil {
+		err = l.list(ctx, r.Dir)
 	}
 	end := line{End: true, Quiet: quiet && !l.closed}
 	if err = errors.Join(err, held.close()); err != nil {
 		end.Error = err.Error()
 	}
+	told, known := s.listed[r.Dir]
+	end.Whole = !known
 	for name, e := range l.found {
+		if was, same := told[name]; same && was == e {
+			continue
+		}
 		if err := s.conn.write(lineOf(name, e)); err != nil {
 			return err
 		}
+	}
+	for name := range told {
+		if _, there := l.found[name]; there {
+			continue
+		}
+		if err := s.conn.write(line{Name: []byte(name), Gone: true}); err != nil {
+			return err
+		}
+	}
+	if delete(s.listed, r.Dir); end.Error == "" && len(l.found) <= maxListed {
+		s.listed[r.Dir] = l.found
 	}
 	return s.conn.write(end)
 }

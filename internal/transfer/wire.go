@@ -13,7 +13,7 @@ import (
 // What Client asks of Serve. A request is a line of JSON; lines with names and tars follow it, each with an end of its
 // own. Names are bytes, as those of files are.
 const (
-	opList  = "list"  // answer: lines of entries
+	opList  = "list"  // answer: lines of entries, of those that differ from the list before if it is not whole
 	opGet   = "get"   // then lines of names; answer: a tar
 	opPut   = "put"   // then lines of names to remove, and a tar; answer: lines of entries, of what was made
 	opUsage = "usage" // then lines of directories; answer: lines of those that are closed, and the size in the end
@@ -41,7 +41,9 @@ type line struct {
 	Inode   uint64      `json:"i,omitempty"`
 	Link    []byte      `json:"l,omitempty"`
 
+	Gone  bool   `json:"gone,omitempty"` // list: the name was in the list before
 	End   bool   `json:"end,omitempty"`
+	Whole bool   `json:"whole,omitempty"` // list: of all entries
 	Quiet bool   `json:"quiet,omitempty"`
 	Error string `json:"error,omitempty"`
 }

@@ -85,7 +85,12 @@ func (s *Session) openLink(ctx context.Context) (err error) {
 	}
 	s.openFiles(eng)
 	if s.shares() {
-		return s.sync(ctx)
+		err := s.sync(ctx)
+		if passing(err) && s.endsWithin(ctx, endingTime) {
+			s.ended(s.last)
+			err = s.diedError(ctx, "agentd ended before it answered")
+		}
+		return err
 	}
 	go s.link.files.Connect(context.WithoutCancel(ctx)) // Close waits for it
 	return nil

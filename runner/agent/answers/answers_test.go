@@ -5,12 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"holon/responses"
 	"holon/responses/stream"
+	"holon/responses/turns"
 	"holon/runner/agent/answers"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -275,6 +279,30 @@ func TestOneEndOfACutTurn(t *testing.T) {
 			expect.Equal(t, "turns", len(made), 2)
 		})
 	}
+}
+
+// A turn that was cut and whose files are gone, as a container takes them along that something removes, has an end all
+// the same.
+func TestEndOfATurnThatIsGone(t *testing.T) {
+	l := start(t, `rounds: [{text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "sleep 3600"}}]}]`)
+	id, _ := l.read("work", "response.output_item.done")
+	l.untilBegun(id)
+	l.close()
+	l.open()
+	removed := 0
+	expect.NoError(t, filepath.WalkDir(l.home.Dir(), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == turns.EventsFile {
+			removed++
+			err = os.Remove(path)
+		}
+		return err
+	}))
+	expect.Equal(t, "files of events", removed, 1)
+	after := l.ask("app", "GET", "/"+id, "")
+	expect.Equal(t, "status", after.Status, responses.StatusFailed)
+	expect.Equal(t, "code", after.Error.Code, responses.CodeInterrupted)
+	_, all := l.call("app", "GET", "/"+id+"?stream=true", "")
+	l.streamed(all)
 }
 
 // read streams a response as far as an event, and returns what came.

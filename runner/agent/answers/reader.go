@@ -275,7 +275,8 @@ func (r *reader) finish(send func([]byte) error) error {
 	if r.done {
 		return nil
 	}
-	if t := r.at.ended; t != nil && t.Events > r.next && r.file == nil {
+	// Of an interrupted one a client learns at least that, as a container that something removed took its events along.
+	if t := r.at.ended; t != nil && t.Events > r.next && r.file == nil && r.at.entry.Status != ledger.Interrupted {
 		return errGone(r.m.ResponseID())
 	}
 	events, err := r.again()

@@ -78,8 +78,9 @@ func (f *Files) Sync(ctx context.Context, spec engine.Spec, limits transfer.Limi
 	defer f.mu.Unlock()
 	known := f.client != nil
 	quiet, err = f.sync(ctx, spec, limits)
-	if tooMuch := (*transfer.TooMuchError)(nil); err != nil && known && ctx.Err() == nil && !errors.As(err, &tooMuch) {
-		f.disconnect() // it was old
+	if tooMuch := (*transfer.TooMuchError)(nil); err != nil && (known || f.link.Broken()) && ctx.Err() == nil &&
+		!errors.As(err, &tooMuch) {
+		f.disconnect() // it was old, or its link ended
 		quiet, err = f.sync(ctx, spec, limits)
 	}
 	if err != nil {

@@ -150,6 +150,11 @@ func TestSyncOverAnotherConnection(t *testing.T) {
 	s.write(s.them, "c=3")
 	s.sync()
 	s.has("a=1", "b=2", "c=3")
+	s.files.disconnect() // so that the link's end is met first when files are asked for
+	expect.NoError(t, s.link.bridge.Close())
+	s.write(s.them, "d=4")
+	s.sync()
+	s.has("a=1", "b=2", "c=3", "d=4")
 }
 
 // A change that keeps size and time of a file is seen.

@@ -147,7 +147,7 @@ func (l *Joined) open(ctx context.Context, name string) (io.ReadWriteCloser, err
 		select {
 		case <-tried:
 		case <-l.ended:
-			return nil, &engine.Error{Code: engine.CodeNotFound, Message: "the program of " + l.handle.Name + " has ended"}
+			return nil, &engine.Error{Code: engine.CodeUnreachable, Message: "container " + l.handle.Name + " has ended"}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

@@ -55,12 +55,29 @@ func Unpack(ctx context.Context, in io.Reader, dir string, limits Limits, keep f
 		u.keep = keep
 	}
 	if err = u.takeAll(ctx, in); err == nil {
+		err = readEnd(in) // which may say that there was more
+	}
+	if err == nil {
 		err = u.prune()
 	}
 	if err != nil {
 		return fmt.Errorf("take what the container left in %s: %w", dir, err)
 	}
 	return nil
+}
+
+// maxPadding bounds what follows the end of a tar.
+const maxPadding = 1 << 20
+
+func readEnd(in io.Reader) error {
+	switch _, err := io.CopyN(io.Discard, in, maxPadding); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err == nil:
+		return &BrokenError{errors.New("the tar goes on after its end")}
+	default:
+		return err
+	}
 }
 
 // Measure returns how many bytes of a disk the files of a tar would take, each at least 4 KiB.

@@ -37,7 +37,7 @@ type Linker interface {
 	Exec(ctx context.Context, h Handle, user User, command []string) (io.ReadWriteCloser, error)
 
 	// Read reads a directory of a program, which may have ended, as a tar whose names begin with one directory. It may
-	// have the mounts beneath that one, or not.
+	// have the mounts beneath that one, or not. The last Read returns an error if it may not be whole.
 	Read(ctx context.Context, h Handle, dir string) (io.ReadCloser, error)
 }
 

@@ -208,24 +208,37 @@ func (e *Engine) send(ctx context.Context, id, dir string, pack func(*tar.Writer
 
 // Read implements engine.Linker. The second container has the files, also while something else removes the first.
 func (e *Engine) Read(ctx context.Context, h engine.Handle, dir string) (io.ReadCloser, error) {
-	what := "read " + dir + " of container " + h.Name
-	content, _, err := e.api.CopyFromContainer(ctx, h.Name+filesSuffix, dir)
+	what, from := "read "+dir+" of container "+h.Name, h.Name+filesSuffix
+	content, _, err := e.api.CopyFromContainer(ctx, from, dir)
 	if state.IsCode(wrap(what, err), engine.CodeNotFound) {
-		content, _, err = e.api.CopyFromContainer(ctx, h.ID, dir)
+		from = h.ID
+		content, _, err = e.api.CopyFromContainer(ctx, from, dir)
 	}
-	return &contents{content, what}, wrap(what, err)
+	there := func() error {
+		_, err := e.api.ContainerInspect(ctx, from)
+		return wrap(what, err)
+	}
+	return &contents{content, what, there}, wrap(what, err)
 }
 
-// contents are what a container has, with errors of the engine.
+// contents are what a container has, with errors of the engine. Of one that was removed meanwhile something may be
+// missing, which the end says: its directories go after it does.
 type contents struct {
 	io.ReadCloser
-	what string
+	what  string
+	there func() error
 }
 
 func (c *contents) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case err == nil:
+	case !errors.Is(err, io.EOF):
 		err = wrap(c.what, err)
+	default:
+		if gone := c.there(); gone != nil {
+			err = gone
+		}
 	}
 	return n, err
 }

@@ -1,9 +1,11 @@
 package docker
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -284,6 +286,36 @@ func TestFetchThatIsCut(t *testing.T) {
 	}
 	if n := leftover(t, e, spec.Labels); n != 1 {
 		t.Errorf("%d containers, want 1", n)
+	}
+}
+
+// A container is removed with its files while they are read. What the host has of them stays.
+func TestFetchWhileItIsRemoved(t *testing.T) {
+	e := connect(t)
+	e.SetLink(engine.LinkStream)
+	dir := t.TempDir()
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("a"), 0o600))
+	spec := faultSpec(suiteImage(t, e))
+	spec.Mounts = []engine.Mount{{Source: dir, Target: "/data"}}
+	h, err := e.Create(t.Context(), spec)
+	expect.NoError(t, err)
+	removing := between(t, e, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/archive") {
+			pass.ServeHTTP(w, r)
+			return
+		}
+		expect.NoError(t, e.Remove(context.WithoutCancel(r.Context()), h))
+		w.Header().Set("X-Docker-Container-Path-Stat", base64.StdEncoding.EncodeToString([]byte(`{"name":"data","mode":2147484141}`)))
+		tw := tar.NewWriter(w) // of what is left
+		expect.NoError(t, tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o755}))
+		expect.NoError(t, tw.Close())
+	})
+	err = link.Open(removing, h, nil, false, "").Fetch(t.Context(), spec, transfer.Limits{})
+	if !state.IsCode(err, engine.CodeNotFound) {
+		t.Errorf("Fetch = %v, want %s", err, engine.CodeNotFound)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "a")); string(data) != "a" {
+		t.Errorf("the host has %q, %v", data, err)
 	}
 }
 

@@ -232,8 +232,23 @@ func (s *Session) synced(ctx context.Context, fn func(context.Context) error) er
 		return err
 	}
 	err = fn(ctx)
-	s.warnUnsynced(s.syncUnpaused(context.WithoutCancel(ctx)))
+	s.after(ctx, s.syncUnpaused)
 	return err
+}
+
+// What is done to host and container after something else takes at most afterTime, and at most cancelledTime once the
+// caller has had enough. What is missing comes the next time.
+const (
+	afterTime     = 10 * time.Minute
+	cancelledTime = 30 * time.Second
+)
+
+// after makes the files the same also when ctx has ended.
+func (s *Session) after(ctx context.Context, sync func(context.Context) error) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(cancelledTime, cancel) })()
+	s.warnUnsynced(sync(bounded))
 }
 
 // warnUnsynced notes that files could not be made the same now. The next time does it.
@@ -269,7 +284,7 @@ func (s *Session) syncedTools() []hosttools.Tool {
 				return result, err
 			}
 			result, err = tool.Call(ctx, c)
-			s.warnUnsynced(s.sync(context.WithoutCancel(ctx)))
+			s.after(ctx, s.sync)
 			return result, err
 		}
 	}

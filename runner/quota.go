@@ -87,12 +87,10 @@ const (
 
 // measure returns what the session takes of the disk, in its container where the files are there.
 func (s *Session) measure(ctx context.Context) (int64, error) {
-	if s.handle.Link == "" || s.link.conn == nil {
+	if s.handle.Link == "" || s.link.files == nil {
 		return s.measureHere(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, measureTime)
-	defer cancel()
-	return s.link.conn.Usage(ctx, s.linked())
+	return s.link.files.Usage(ctx, s.linked(), measureTime)
 }
 
 // measureHere returns what the session takes of the disk of this machine. Before its first turn no command had a file

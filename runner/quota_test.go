@@ -86,7 +86,8 @@ func TestQuotaThatCannotBeMeasured(t *testing.T) {
 			eng := unmeasured{err: tc.err, execs: new(atomic.Int32)}
 			l, err := enginelink.Join(t.Context(), eng, engine.Handle{}, engine.Spec{})
 			expect.NoError(t, err)
-			s := &Session{handle: engine.Handle{Link: engine.LinkStream}, link: link{conn: l},
+			s := &Session{handle: engine.Handle{Link: engine.LinkStream}, link: link{conn: l,
+				files: enginelink.Open(eng, engine.Handle{}, l, false, "")},
 				cfg: Config{Log: slog.New(slog.DiscardHandler), Engine: eng}}
 			result := s.watched(t.Context(), Turn{bounds: bounds{DiskBytes: 1 << 20}}, func(ctx context.Context) End {
 				select {
@@ -100,6 +101,7 @@ func TestQuotaThatCannotBeMeasured(t *testing.T) {
 				ended = result.stopped.Code
 			}
 			expect.Equal(t, name, ended, tc.ended)
+			s.link.files.Close()
 			expect.NoError(t, l.Close())
 		})
 	}

@@ -144,7 +144,7 @@ func (s *Session) play(ctx context.Context, req Turn, watch Observer, rejoined b
 	}
 	end := s.settled(ctx, trace, s.admitted(ctx, req, tracing{watch, trace, req.started}, ask))
 	s.explain(ctx, &end)
-	s.warnUnsynced(s.sync(context.WithoutCancel(ctx)))
+	s.after(ctx, s.sync)
 	return end
 }
 

@@ -20,7 +20,8 @@ func (u *unpacking) file(name string, there fs.FileInfo, h *tar.Header, content 
 	if u.linked != "" {
 		return errors.Join(u.overwrite(name, content), u.root.Chtimes(name, h.ModTime, h.ModTime))
 	}
-	if there != nil && there.Mode().IsRegular() && there.Size() == h.Size {
+	_, holes := h.PAXRecords[holesRecord]
+	if there != nil && there.Mode().IsRegular() && there.Size() == h.Size && !holes {
 		same, rest, err := u.compare(name, content)
 		if err != nil {
 			return err
@@ -38,7 +39,11 @@ func (u *unpacking) file(name string, there fs.FileInfo, h *tar.Header, content 
 	if err != nil {
 		return err
 	}
-	err = copyWithHoles(out, content, h.Size)
+	if holes {
+		err = copyExtents(out, content, h)
+	} else {
+		err = copyWithHoles(out, content, h.Size)
+	}
 	err = errors.Join(err, out.Close(), u.root.Chtimes(temporary, h.ModTime, h.ModTime))
 	if err == nil && there != nil && there.IsDir() {
 		err = u.root.RemoveAll(name)
@@ -111,7 +116,7 @@ func (p *prefix) Read(buf []byte) (int, error) {
 const blockSize = 64 << 10
 
 // zeroShare is the part of holes that counts: they take time, and no space.
-const zeroShare = 64
+const zeroShare = 8
 
 // copyWithHoles writes content to a new file of a size, and leaves holes where it has nothing but zeros.
 func copyWithHoles(out *os.File, content io.Reader, size int64) error {

@@ -41,10 +41,13 @@ func Pack(ctx context.Context, out *tar.Writer, dir, target string, except []str
 	return nil
 }
 
+// ownTarget is the directory of tars that this package reads.
+const ownTarget = "files"
+
 // PackOwn writes a directory as a tar whose names begin with one directory, as Unpack takes it. A program of the same
 // user may have closed files of it, which get back the permissions that they are read with.
 func PackOwn(ctx context.Context, out *tar.Writer, dir string) error {
-	if err := pack(ctx, out, dir, "files", nil, permit, func(*tar.Header) {}); err != nil {
+	if err := pack(ctx, out, dir, ownTarget, nil, permit, func(*tar.Header) {}); err != nil {
 		return fmt.Errorf("read %s: %w", dir, err)
 	}
 	return nil
@@ -81,7 +84,7 @@ func pack(ctx context.Context, out *tar.Writer, dir, target string, except []str
 			return err
 		}
 		amend(e.header)
-		if whole, err := e.write(out, path.Join(target, name)); err != nil || whole {
+		if whole, err := e.write(out, path.Join(target, name), target == ownTarget); err != nil || whole {
 			return err
 		}
 		return fmt.Errorf("%s became shorter while it was read", name)
@@ -134,10 +137,14 @@ func openEntry(root *os.Root, name string) (*entry, error) {
 }
 
 // write writes the entry under a name, and closes it. It may be written meanwhile: what it has less than at first is
-// filled with zeros, and whole is false.
-func (e *entry) write(out *tar.Writer, as string) (whole bool, err error) {
+// filled with zeros, and whole is false. Where this package reads the tar, holes are left out of it.
+func (e *entry) write(out *tar.Writer, as string, holes bool) (whole bool, err error) {
 	if e.content != nil {
 		defer e.content.Close()
+	}
+	data := extents{{0, e.header.Size}}
+	if holes && e.header.Typeflag == tar.TypeReg {
+		data = e.leaveOutHoles()
 	}
 	e.header.Name = strings.TrimPrefix(as, "/")
 	if e.header.Typeflag == tar.TypeDir {
@@ -146,12 +153,18 @@ func (e *entry) write(out *tar.Writer, as string) (whole bool, err error) {
 	if err := out.WriteHeader(e.header); err != nil || e.content == nil {
 		return true, err
 	}
-	n, err := io.CopyN(out, e.content, e.header.Size)
-	if n == e.header.Size {
-		return true, err
+	whole = true
+	for _, d := range data {
+		n, err := io.Copy(out, io.NewSectionReader(e.content, d.at, d.size))
+		if err == nil && n < d.size {
+			whole = false
+			_, err = io.CopyN(out, zeros{}, d.size-n)
+		}
+		if err != nil {
+			return false, err
+		}
 	}
-	_, err = io.CopyN(out, zeros{}, e.header.Size-n)
-	return false, err
+	return whole, nil
 }
 
 type zeros struct{}

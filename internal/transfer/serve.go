@@ -181,7 +181,7 @@ func packNow(tw *tar.Writer, root *os.Root, name string) error {
 	if err != nil || e == nil {
 		return nil //nolint:nilerr // it is gone, or cannot be read
 	}
-	_, err = e.write(tw, "files/"+name)
+	_, err = e.write(tw, path.Join(ownTarget, name), true)
 	return err
 }
 

@@ -2,8 +2,7 @@
 // (engine.Linker), whose standard streams carry all of this (package bridge).
 //
 //	Join   sockets of host and program
-//	Files  directories of both that change (package transfer)
-//	Usage  how much of the disk they take
+//	Files  directories of both that change, and how much of the disk they take (package transfer)
 //
 // Whole directories of a program, which may have ended, are read by the engine. The mounts of an engine.Spec say which
 // directory of the host belongs to which of the program. What comes from the program is hostile.
@@ -15,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -152,53 +150,6 @@ func (l *Joined) open(ctx context.Context, name string) (io.ReadWriteCloser, err
 			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// Usage returns how many bytes of the disk what a running program wrote to its mounts takes, but for those that hold
-// sockets. Commands of the program can neither stop nor deceive it where there is a Server. A mount that the helper in
-// the program cannot measure is read whole.
-func (l *Joined) Usage(ctx context.Context, spec engine.Spec) (int64, error) {
-	var dirs []string
-	list := written(spec)
-	for _, m := range list {
-		if !slices.ContainsFunc(list, func(outer engine.Mount) bool { // which is measured with what is in it
-			return strings.HasPrefix(m.Target, outer.Target+"/")
-		}) {
-			dirs = append(dirs, m.Target)
-		}
-	}
-	stream, err := l.open(ctx, transfer.Service)
-	if err != nil {
-		return 0, err
-	}
-	client := transfer.NewClient(stream)
-	defer client.Close()
-	bytes, closed, err := client.Usage(ctx, dirs)
-	if ctx.Err() != nil {
-		return 0, fmt.Errorf("measure container %s: %w", l.handle.Name, context.Cause(ctx))
-	}
-	for _, dir := range closed {
-		if err == nil && slices.Contains(dirs, dir) {
-			err = addWhole(ctx, l.eng, l.handle, dir, &bytes)
-		}
-	}
-	if err != nil && l.Broken() {
-		return 0, cut(err, "a measurement", l.handle)
-	}
-	if err != nil {
-		return 0, &engine.Error{Code: engine.CodeFailed, Message: "cannot measure container " + l.handle.Name, Err: err}
-	}
-	return bytes, nil
-}
-
-func addWhole(ctx context.Context, eng engine.Linker, h engine.Handle, dir string, bytes *int64) error {
-	content, err := eng.Read(ctx, h, dir)
-	if err != nil {
-		return err
-	}
-	n, err := transfer.Measure(content)
-	*bytes += n
-	return errors.Join(err, content.Close())
 }
 
 // moved are the mounts whose files change on one side or the other.

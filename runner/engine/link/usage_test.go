@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holon/runner/engine"
 	"holon/test/expect"
@@ -60,8 +61,10 @@ func TestUsage(t *testing.T) {
 		"no number":           {`{"s":"x","end":true}` + "\n", 0, true},
 		"nothing":             {"", 0, true},
 	} {
-		l := join(t, measured{inside{serve: answering(test.answer)}, 1 << 20}, spec)
-		got, err := l.Usage(t.Context(), spec)
+		eng := measured{inside{serve: answering(test.answer)}, 1 << 20}
+		f := Open(eng, engine.Handle{Name: "x"}, join(t, eng, spec), false, "")
+		got, err := f.Usage(t.Context(), spec, time.Minute)
+		f.Close()
 		if got != test.want || (err != nil) != test.fails {
 			t.Errorf("%s: %d, %v, want %d", name, got, err, test.want)
 		}
@@ -76,14 +79,16 @@ func TestUsageOfFiles(t *testing.T) {
 	}
 	expect.NoError(t, os.Link(filepath.Join(tree, "0"), filepath.Join(tree, "again")))
 	spec := engine.Spec{Mounts: []engine.Mount{{Source: tree, Target: tree}}}
-	l := join(t, inside{serve: serveHere}, spec)
-	got, err := l.Usage(t.Context(), spec)
+	eng := inside{serve: serveHere}
+	f := Open(eng, engine.Handle{Name: "x"}, join(t, eng, spec), false, "")
+	t.Cleanup(f.Close)
+	got, err := f.Usage(t.Context(), spec, time.Minute)
 	expect.NoError(t, err)
 	if got < 3*4<<10 || got > 3*64<<10 {
 		t.Errorf("three files take %d", got)
 	}
 	spec.Mounts[0].Target += "/none"
-	if _, err := l.Usage(t.Context(), spec); err == nil {
+	if _, err := f.Usage(t.Context(), spec, time.Minute); err == nil {
 		t.Error("a directory that is not there was measured")
 	}
 }

@@ -53,9 +53,9 @@ func (s *Session) planMounts() []engine.Mount {
 	}
 	mounts := []engine.Mount{
 		{Source: s.cfg.Agentd, Target: agentdPath, ReadOnly: true},
-		// an agentd that is not root's makes it its own, and a link makes its sockets in it
+		// an agentd that is not root's makes it its own; it may get another scenario
 		{Source: filepath.Join(s.seam.sockets, hostDir), Target: hostPath,
-			ReadOnly: !s.streams && (os.Geteuid() == 0 || s.server == nil)},
+			ReadOnly: s.streams || os.Geteuid() == 0 || s.server == nil, Updated: s.streams},
 		{Source: filepath.Join(s.seam.sockets, agentDir), Target: ipcPath},
 		{Source: input, Target: inputPath, ReadOnly: true},
 		{Source: filepath.Join(s.cfg.Dir, "output"), Target: outputPath},

@@ -55,7 +55,7 @@ func (s *Session) linked() engine.Spec {
 
 // socketsInside are the sockets as the container sees them.
 func (s *Session) socketsInside() engine.Sockets {
-	list := engine.Sockets{Program: []string{ipcPath + "/" + agentSocket}, Dirs: []string{hostPath, ipcPath},
+	list := engine.Sockets{Program: []string{ipcPath + "/" + agentSocket}, Dirs: []string{ipcPath},
 		Bridge: []string{agentdPath, "bridge"}}
 	for name, served := range map[string]bool{modelSocket: s.gateway != nil, toolSocket: s.hostTools != nil,
 		egressSocket: s.egress != nil} {

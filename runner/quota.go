@@ -154,6 +154,7 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && !completed(result) &&
 		slices.Contains([]Code{codeDiskQuota, codeUnmeasured, codeServiceFailed}, e.Code) {
 		result.stopped = e
+		s.cfg.Log.Warn("a turn was ended", "run", s.cfg.ID, "turn", result.TurnID, "err", e)
 	}
 	end(nil)
 	return result

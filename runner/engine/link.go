@@ -22,7 +22,7 @@ func Links() []string { return []string{LinkAuto, LinkMounts, LinkStream} }
 type Sockets struct {
 	Host    []string // where the host listens
 	Program []string // where the program does
-	Dirs    []string // that hold them, and no files that a program leaves
+	Dirs    []string // that hold them, and no files of either side
 	Bridge  []string
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"holon/state"
@@ -238,4 +239,47 @@ func TestStreamDisk(t *testing.T) {
 			h.checkTidy()
 		})
 	}
+}
+
+// Files of nothing but holes, which take no disk, take no time either.
+func TestStreamHoles(t *testing.T) {
+	t.Parallel()
+	h, repo := newHome(t, "HOLON_LINK=stream"), repository(t, "echo a > a")
+	scenario := filepath.Join(h.dir, "holes.yaml")
+	expect.NoError(t, os.WriteFile(scenario, []byte(`rounds: [{calls: [{tool: ExecCommand, arguments: {cmd: `+
+		`"for i in $(seq 100); do truncate -s 9G hole$i; done; echo b > b"}}]}, {text: Done.}]`), 0o644))
+	h.own()
+	r := h.run(repo, "run", "--model", "scripted/"+scenario, "--disk", "100m", "go on")
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+	}
+	if patch := h.run(repo, "diff", "last").stdout; !strings.Contains(patch, "+b\n") || strings.Contains(patch, "hole") {
+		t.Errorf("the change is\n%s", patch)
+	}
+	h.checkTidy()
+}
+
+// An agent whose model is changed while its container lives is answered by the new one.
+func TestStreamModelChange(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, "HOLON_LINK=stream")
+	model := func(name string) string {
+		path := filepath.Join(h.dir, name+".yaml")
+		expect.NoError(t, os.WriteFile(path, []byte("rounds: [{text: I am "+name+".}]"), 0o644))
+		return "scripted/" + path
+	}
+	serve := h.begin(h.dir, "serve", "--model", model("one"))
+	await(t, "the daemon", func() bool { return h.run(h.dir, "agent", "create", "other").code == 0 })
+	ask := func(want string) {
+		t.Helper()
+		if r := h.run(h.dir, "prompt", "--agent", "other", "--follow", "who are you?"); !strings.Contains(r.stdout, want) {
+			t.Errorf("exit code %d, the answer is not %q: %s%s", r.code, want, r.stdout, r.stderr)
+		}
+	}
+	ask("I am one.")
+	expect.Equal(t, "exit code", h.run(h.dir, "agent", "model", "set", "--agent", "other", model("two")).code, 0)
+	ask("I am two.")
+	serve.signal(syscall.SIGTERM)
+	expect.Equal(t, "exit code of serve", serve.wait().code, 0)
+	h.run(h.dir, "agent", "remove", "other")
 }

@@ -241,10 +241,9 @@ func (s *Session) bury(ctx context.Context, found *engine.State) error {
 		s.ended(*found.Exit)
 	}
 	s.gone = s.diedError(ctx, "the container ended while no holon watched it")
-	if found.Status == engine.StatusCreated {
+	if found.Status == engine.StatusCreated { // it wrote nothing, and may not even have got all files
 		s.gone = &Error{Code: CodeContainerGone, Message: "holon was killed before it started the container"}
-	}
-	if err := s.Fetch(ctx); err != nil {
+	} else if err := s.Fetch(ctx); err != nil {
 		return err
 	}
 	if err := s.cfg.Engine.Remove(ctx, s.handle); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -100,9 +99,6 @@ func (s *Session) openFiles(eng enginelink.Engine) {
 	path := ""
 	if s.shares() {
 		path = filepath.Join(s.cfg.Dir, linkFile)
-		if !s.resumed { // what an earlier container had
-			_ = os.Remove(path) // or it is not there
-		}
 	}
 	s.link.files = enginelink.Open(eng, s.handle, s.link.conn, s.shares(), path)
 }

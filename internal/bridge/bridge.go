@@ -72,8 +72,8 @@ func New(conn io.ReadWriteCloser, side Side, first bool) (*Bridge, error) {
 // Run joins the sockets until the connection or ctx ends, or the other side breaks the protocol.
 func (b *Bridge) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	defer b.group.Wait()
+	defer cancel()
 	defer b.session.Close()
 	context.AfterFunc(ctx, func() { b.session.Close() })
 	for name, path := range b.side.Listen {
@@ -161,7 +161,7 @@ func (b *Bridge) listen(ctx context.Context, name, path string) {
 		if err != nil {
 			return
 		}
-		b.group.Go(func() { b.forward(name, local) })
+		b.group.Go(func() { b.forward(ctx, name, local) })
 	}
 }
 
@@ -194,13 +194,13 @@ func isReached(stream io.Reader) bool {
 	return err == nil && status[0] == reached
 }
 
-func (b *Bridge) forward(name string, local *net.UnixConn) {
+func (b *Bridge) forward(ctx context.Context, name string, local *net.UnixConn) {
 	stream, err := b.ask(name)
 	if err != nil {
 		local.Close()
 		return
 	}
-	b.join(local, stream, func() bool { return isReached(stream) })
+	b.join(ctx, local, stream, func() bool { return isReached(stream) })
 }
 
 // answer connects a stream of the other side with the socket or the function that it asks for.
@@ -229,13 +229,19 @@ func (b *Bridge) answer(ctx context.Context, stream *yamux.Stream) {
 		return
 	}
 	_, _ = stream.Write([]byte{reached}) // that it fails shows when more is written
-	b.join(local, stream, func() bool { return true })
+	b.join(ctx, local, stream, func() bool { return true })
 }
 
-// join copies in both directions until both have come to their end. What begins reports whether there is anything to
-// read from the stream.
-func (b *Bridge) join(local *net.UnixConn, stream *yamux.Stream, begins func() bool) {
+// restTime bounds how long a local program may take to read what came before the bridge ended.
+const restTime = 5 * time.Second
+
+// join copies in both directions until both have come to their end, or the bridge has, whose last words local still
+// gets. What begins reports whether there is anything to read from the stream.
+func (b *Bridge) join(ctx context.Context, local *net.UnixConn, stream *yamux.Stream, begins func() bool) {
 	defer local.Close()
+	defer context.AfterFunc(ctx, func() { // a program that answers late, or never, must not hold up the next bridge
+		_ = errors.Join(local.CloseRead(), local.SetWriteDeadline(time.Now().Add(restTime))) // or it is closed
+	})()
 	var out sync.WaitGroup
 	out.Go(func() {
 		if _, err := io.Copy(stream, local); err != nil { // nothing reads local any more, which may wait for that
@@ -247,10 +253,22 @@ func (b *Bridge) join(local *net.UnixConn, stream *yamux.Stream, begins func() b
 	if !begins() {
 		err = io.ErrUnexpectedEOF
 	} else {
-		_, err = io.Copy(local, stream)
+		_, err = io.Copy(local, rest{stream})
 	}
 	if err != nil || local.CloseWrite() != nil {
 		local.Close() // ends the other direction too
 	}
 	out.Wait()
+}
+
+// rest is a stream that is read to its end: that no more can be asked for, which a read reports with what it has, shows
+// by the next one.
+type rest struct{ io.Reader }
+
+func (r rest) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if n > 0 {
+		err = nil
+	}
+	return n, err
 }

@@ -8,10 +8,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/yamux"
 	"go.uber.org/goleak"
 
 	"holon/internal/bridge"
@@ -174,6 +176,70 @@ func TestServerThatHangsUp(t *testing.T) {
 	if n, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Errorf("read %d bytes of a server that hung up", n)
 	}
+}
+
+// A bridge ends with its connection, also while a server that was reached over it goes on with what it was asked for:
+// such a server may itself wait for the next bridge.
+func TestEndWhileAServerIsBusy(t *testing.T) {
+	p := newPair(t)
+	asked, release := make(chan struct{}), make(chan struct{})
+	p.serve(t, func(conn *net.UnixConn) {
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err == nil { // else the bridge looked whether it answers
+			close(asked)
+			<-release
+		}
+	})
+	t.Cleanup(func() { close(release) }) // before the server is waited for
+	conn := p.dial(t)
+	defer conn.Close()
+	if _, err := conn.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	p.end()
+	for range cap(p.ended) {
+		select {
+		case err := <-p.ended:
+			defer func() { p.ended <- err }()
+		case <-time.After(20 * time.Second):
+			t.Error("the bridge waits for the server")
+			return
+		}
+	}
+}
+
+// A client gets all that came before the bridge ended, however late it reads.
+func TestLastWords(t *testing.T) {
+	near := filepath.Join(t.TempDir(), "near")
+	a, b := net.Pipe()
+	far, err := yamux.Server(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- run(t.Context(), a, bridge.Side{Listen: map[string]string{"s": near}}, true) }()
+	answer := func(text []byte) {
+		if stream, err := far.Accept(); err == nil {
+			_, _ = io.ReadFull(stream, make([]byte, 2)) // the name
+			_, _ = stream.Write(append([]byte{1}, text...))
+		}
+	}
+	answer(nil) // the bridge looks whether it is there
+	conn := (&pair{near: near}).dial(t)
+	defer conn.Close()
+	want := bytes.Repeat([]byte("x"), 300<<10) // more than a socket takes
+	answer(want)
+	far.Close()
+	for {
+		if _, err := os.Lstat(near); errors.Is(err, os.ErrNotExist) { // the bridge has seen that
+			break
+		}
+		runtime.Gosched()
+	}
+	if got, err := io.ReadAll(conn); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes came of %d, %v", len(got), len(want), err)
+	}
+	<-ended
 }
 
 func TestOnlyWhatDialNamesIsReached(t *testing.T) {

@@ -44,14 +44,22 @@ type directory map[string]pair
 // pair is how a file looked on each side.
 type pair struct{ Host, Program transfer.Entry }
 
-// Open makes Files of a program, which are reached by a link while it runs. What is the same is kept in the file of a path, for another process that goes on with
-// the program; "" keeps it in memory.
+// kept is what is the same as a file has it. It says nothing of another program, whose files are other ones: what that
+// one does not have yet would seem to have been removed there.
+type kept struct {
+	Program string // the ID of its handle
+	Same    map[string]directory
+}
+
+// Open makes Files of a program, which are reached by a link while it runs. What is the same is kept in the file of a
+// path, for another process that goes on with the program; "" keeps it in memory.
 func Open(eng Engine, h engine.Handle, link *Joined, shared bool, path string) *Files {
 	f := &Files{eng: eng, handle: h, link: link, shared: shared, path: path, same: make(map[string]directory)}
 	if data, err := os.Open(path); err == nil {
 		defer data.Close()
-		if gob.NewDecoder(data).Decode(&f.same) != nil { // both sides are compared without it
-			f.same = make(map[string]directory)
+		var k kept // both sides are compared without it, if it cannot be read
+		if gob.NewDecoder(data).Decode(&k) == nil && k.Program == h.ID && k.Same != nil {
+			f.same = k.Same
 		}
 	}
 	return f
@@ -160,7 +168,7 @@ func (f *Files) save() error {
 		return nil
 	}
 	var data bytes.Buffer
-	err := gob.NewEncoder(&data).Encode(f.same)
+	err := gob.NewEncoder(&data).Encode(kept{f.handle.ID, f.same})
 	if err == nil {
 		err = durable.Replace(f.path, data.Bytes()) // the container does not outlive the machine
 	}

@@ -54,6 +54,7 @@ type sides struct {
 	link       *Joined
 	files      *Files
 	path       string
+	program    string // the ID of its handle
 }
 
 func newSides(t *testing.T, shared bool) *sides {
@@ -67,7 +68,7 @@ func newSides(t *testing.T, shared bool) *sides {
 func (s *sides) open(shared bool) {
 	eng := inside{serve: serveHere}
 	s.link = join(s.t, eng, s.spec)
-	s.files = Open(eng, engine.Handle{Name: "x"}, s.link, shared, s.path)
+	s.files = Open(eng, engine.Handle{Name: "x", ID: s.program}, s.link, shared, s.path)
 }
 
 func (s *sides) sync() {
@@ -135,6 +136,20 @@ func TestSync(t *testing.T) {
 	s.sync()
 	s.changed(false)
 	s.has("a=theirs", "d/b=two", "f=6", "new/e=5")
+}
+
+// What another program had in the same place is not known of this one: what it lacks was not removed there. A process
+// that was killed may not have given it all files.
+func TestSyncOfAnotherProgram(t *testing.T) {
+	s := newSides(t, true)
+	s.write(s.ours, "a=1", "d/b=2", "c=3")
+	s.sync()
+	s.files.Close()
+	expect.NoError(t, errors.Join(os.RemoveAll(filepath.Join(s.them, "a")), os.RemoveAll(filepath.Join(s.them, "d"))))
+	s.program = "another"
+	s.open(true)
+	s.sync()
+	s.has("a=1", "c=3", "d/b=2")
 }
 
 // A stream that broke while it was not used is made anew, and so is the link.

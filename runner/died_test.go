@@ -1,23 +1,12 @@
 package runner
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"errors"
-	"io"
-	"log/slog"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"holon/internal/bridge"
-	"holon/internal/transfer"
 	"holon/runner/engine"
 	"holon/state"
-	"holon/test/expect"
 )
 
 // logged is an engine of which only the log of a container is asked for.
@@ -70,57 +59,4 @@ func TestTakenUpBeforeItListens(t *testing.T) {
 	if _, _, err := s.Working(t.Context()); !state.IsCode(err, CodeContainerGone) {
 		t.Errorf("Working() = %v, want the end of the container", err)
 	}
-}
-
-// unfilled is an engine whose first container is this process, and whose second one holon did not come to fill.
-type unfilled struct {
-	engine.Engine
-	engine.Linker
-	removed bool
-}
-
-func (*unfilled) Name() string { return "docker" }
-
-func (*unfilled) Exec(context.Context, engine.Handle, engine.User, []string) (io.ReadWriteCloser, error) {
-	here, there := net.Pipe()
-	b, err := bridge.New(there, bridge.Side{Serve: map[string]func(context.Context, io.ReadWriter){transfer.Service: func(
-		ctx context.Context, stream io.ReadWriter) {
-		_ = transfer.Serve(ctx, stream)
-	}}}, false)
-	go func() { _ = b.Run(context.Background()) }()
-	return here, err
-}
-
-func (*unfilled) Inspect(context.Context, engine.Handle) (engine.State, error) {
-	return engine.State{}, nil
-}
-
-func (*unfilled) Read(context.Context, engine.Handle, string) (io.ReadCloser, error) {
-	var data bytes.Buffer
-	tw := tar.NewWriter(&data)
-	err := errors.Join(tw.WriteHeader(&tar.Header{Name: "home/", Typeflag: tar.TypeDir, Mode: 0o700}), tw.Close())
-	return io.NopCloser(&data), err
-}
-
-func (u *unfilled) Remove(context.Context, engine.Handle) error {
-	u.removed = true
-	return nil
-}
-
-// Nothing comes from a container that was never started: holon may have been killed while it gave it the files.
-func TestUnstartedContainerTakesNothing(t *testing.T) {
-	dir, eng := t.TempDir(), new(unfilled)
-	kept := filepath.Join(dir, "kept")
-	expect.NoError(t, os.WriteFile(kept, nil, 0o600))
-	s := &Session{handle: engine.Handle{Link: engine.LinkStream}, created: true, resumed: true, exited: make(chan struct{}),
-		cfg:    Config{Dir: t.TempDir(), Engine: eng, Log: slog.New(slog.DiscardHandler)},
-		mounts: []engine.Mount{{Source: dir, Target: t.TempDir()}}}
-	s.cfg.AgentHome = dir
-	expect.NoError(t, s.openLink(t.Context())) // to the first one
-	expect.NoError(t, s.closeLink())
-	s.link.files = nil
-	expect.NoError(t, s.bury(t.Context(), &engine.State{Status: engine.StatusCreated}))
-	_, err := os.Stat(kept)
-	expect.NoError(t, err)
-	expect.Equal(t, "the container is removed", eng.removed, true)
 }

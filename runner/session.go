@@ -40,7 +40,6 @@ import (
 	"holon/runner/workspace"
 	"holon/skills"
 	"holon/state"
-	"holon/state/files"
 )
 
 // How long starting and stopping may take. agentd has StopGrace to end in good order: it lets turns go on for turnGrace
@@ -192,9 +191,6 @@ func (s *Session) start(ctx context.Context) (err error) {
 		return err
 	}
 	if err := s.hold(); err != nil {
-		return err
-	}
-	if err := files.RemoveAll(filepath.Join(s.cfg.Dir, linkFile)); err != nil { // of an earlier container
 		return err
 	}
 	if s.handle, err = s.cfg.Engine.Create(ctx, s.Spec); err != nil {

@@ -84,18 +84,29 @@ func (f *Files) disconnect() {
 func (f *Files) Sync(ctx context.Context, spec engine.Spec, limits transfer.Limits) (quiet bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	known := f.client != nil
-	quiet, err = f.sync(ctx, spec, limits)
-	if tooMuch := (*transfer.TooMuchError)(nil); err != nil && (known || f.link.Broken()) && ctx.Err() == nil &&
-		!errors.As(err, &tooMuch) {
-		f.disconnect() // it was old, or its link ended
+	err = f.again(ctx, func() error {
 		quiet, err = f.sync(ctx, spec, limits)
-	}
+		return err
+	})
 	if err != nil {
-		f.disconnect()
 		err = cut(err, "a copy of the files", f.handle)
 	}
 	return quiet, errors.Join(err, f.save())
+}
+
+// again does something, and once more where the connection was old, or the link ended.
+func (f *Files) again(ctx context.Context, do func() error) error {
+	known := f.client != nil
+	err := do()
+	if tooMuch := (*transfer.TooMuchError)(nil); err != nil && (known || f.link.Broken()) && ctx.Err() == nil &&
+		!errors.As(err, &tooMuch) {
+		f.disconnect()
+		err = do()
+	}
+	if err != nil {
+		f.disconnect()
+	}
+	return err
 }
 
 // Changed reports whether the host may have changed something since host and program were the same.

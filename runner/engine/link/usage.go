@@ -21,12 +21,10 @@ func (f *Files) Usage(ctx context.Context, spec engine.Spec, most time.Duration)
 	defer f.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	known := f.client != nil
-	bytes, err = f.usage(ctx, spec)
-	if err != nil && (known || f.link.Broken()) && ctx.Err() == nil {
-		f.disconnect() // it was old, or its link ended
+	err = f.again(ctx, func() error {
 		bytes, err = f.usage(ctx, spec)
-	}
+		return err
+	})
 	switch {
 	case err == nil:
 		return bytes, nil
@@ -37,7 +35,6 @@ func (f *Files) Usage(ctx context.Context, spec engine.Spec, most time.Duration)
 	default:
 		err = &engine.Error{Code: engine.CodeFailed, Message: "cannot measure container " + f.handle.Name, Err: err}
 	}
-	f.disconnect()
 	return 0, err
 }
 

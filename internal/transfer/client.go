@@ -122,7 +122,7 @@ func (c *Client) readListing(dir string, limit int64) (found Listing, quiet bool
 }
 
 // Get brings files of the host's directory to up to date with those of the container's, in this order, and returns
-// which the container had. Directories come before what is in them.
+// which the container had, also with an error. Directories come before what is in them.
 func (c *Client) Get(ctx context.Context, dir, to string, names []string, limits Limits) (got Listing, err error) {
 	u, err := open(to, limits)
 	if err != nil {
@@ -141,9 +141,6 @@ func (c *Client) Get(ctx context.Context, dir, to string, names []string, limits
 		}
 		return u.takeAll(ctx, c.conn.in)
 	})
-	if err != nil {
-		return nil, err
-	}
 	got = make(Listing)
 	for name := range u.seen {
 		if info, err := u.root.Lstat(name); wanted[name] && err == nil {
@@ -152,7 +149,7 @@ func (c *Client) Get(ctx context.Context, dir, to string, names []string, limits
 			got[name] = e
 		}
 	}
-	return got, nil
+	return got, err
 }
 
 // Put brings files of the container's directory up to date with those of the host's directory from, after it removed

@@ -203,34 +203,45 @@ func (f *Files) syncMount(ctx context.Context, m engine.Mount, except []string, 
 	if err := removeHere(m.Source, plan.removeHere); err != nil {
 		return false, err
 	}
-	if len(plan.get) > 0 {
-		got, err := f.client.Get(ctx, m.Target, m.Source, plan.get, limits)
-		if err != nil {
-			return false, err
-		}
-		for _, name := range plan.get {
-			e, came := got[name]
-			if !came {
-				whole = false // it could not be read, or changes
-				continue
-			}
+	got, err := f.get(ctx, m, plan, limits)
+	for _, name := range plan.get {
+		was, known := f.same[m.Target][name]
+		switch e, came := got[name]; {
+		case came:
 			plan.same[name] = pair{Host: e, Program: theirs[name]}
+		case known: // it is gone, cannot be read, or changes: what the host has is still what the program had
+			plan.same[name], whole = was, false
+		default:
+			whole = false
 		}
 	}
-	if len(plan.put)+len(plan.removeThere) > 0 {
-		made, err := f.client.Put(ctx, m.Target, m.Source, plan.removeThere, plan.put)
-		if err != nil {
-			return false, err
-		}
+	if err == nil && len(plan.put)+len(plan.removeThere) > 0 {
+		var made transfer.Listing
+		made, err = f.client.Put(ctx, m.Target, m.Source, plan.removeThere, plan.put)
 		for _, name := range plan.put {
-			if e, came := made[name]; came {
+			_, there := theirs[name]
+			if e, came := made[name]; came || !there && err == nil { // or it is gone again, removed there
 				plan.same[name] = pair{Host: ours[name], Program: e}
+			}
+		}
+	}
+	if err != nil { // what was not done is as it was
+		for _, name := range slices.Concat(plan.put, plan.removeThere) {
+			if was, known := f.same[m.Target][name]; known {
+				plan.same[name] = was
 			}
 		}
 	}
 	f.changed = f.changed || !maps.Equal(f.same[m.Target], plan.same)
 	f.same[m.Target] = plan.same
-	return whole, nil
+	return whole, err
+}
+
+func (f *Files) get(ctx context.Context, m engine.Mount, p plan, limits transfer.Limits) (transfer.Listing, error) {
+	if len(p.get) == 0 {
+		return nil, nil
+	}
+	return f.client.Get(ctx, m.Target, m.Source, p.get, limits)
 }
 
 func removeHere(dir string, names []string) error {

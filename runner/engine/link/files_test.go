@@ -55,6 +55,7 @@ type sides struct {
 	files      *Files
 	path       string
 	program    string // the ID of its handle
+	going      string // a file that is removed when files are asked for
 }
 
 func newSides(t *testing.T, shared bool) *sides {
@@ -66,9 +67,28 @@ func newSides(t *testing.T, shared bool) *sides {
 }
 
 func (s *sides) open(shared bool) {
-	eng := inside{serve: serveHere}
+	eng := inside{serve: func(ctx context.Context, stream io.ReadWriter) {
+		serveHere(ctx, struct {
+			io.Reader
+			io.Writer
+		}{asked{stream, s}, stream})
+	}}
 	s.link = join(s.t, eng, s.spec)
 	s.files = Open(eng, engine.Handle{Name: "x", ID: s.program}, s.link, shared, s.path)
+}
+
+// asked are requests, of which one for files lets a file go.
+type asked struct {
+	io.Reader
+	s *sides
+}
+
+func (a asked) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if a.s.going != "" && strings.Contains(string(p[:n]), `"get"`) {
+		_ = os.Remove(a.s.going)
+	}
+	return n, err
 }
 
 func (s *sides) sync() {
@@ -150,6 +170,35 @@ func TestSyncOfAnotherProgram(t *testing.T) {
 	s.open(true)
 	s.sync()
 	s.has("a=1", "c=3", "d/b=2")
+}
+
+// A file that goes while it is copied is gone: what the host has of it does not come back.
+func TestSyncOfWhatGoes(t *testing.T) {
+	s := newSides(t, true)
+	s.write(s.them, "a=1", "b=1")
+	s.sync()
+	s.write(s.them, "a=22")
+	s.going = filepath.Join(s.them, "a")
+	s.sync()
+	s.sync()
+	s.has("b=1")
+}
+
+// What came before a copy broke off is the program's: it does not come back when the program removes it, and what the
+// host removed or changed stays so.
+func TestSyncThatBreaksOff(t *testing.T) {
+	s := newSides(t, true)
+	s.write(s.ours, "changed=1", "gone=1")
+	s.sync()
+	s.write(s.them, "a=1", "b="+strings.Repeat("x", 100))
+	s.write(s.ours, "changed=22")
+	expect.NoError(t, os.Remove(filepath.Join(s.ours, "gone")))
+	if _, err := s.files.Sync(t.Context(), s.spec, transfer.Limits{Bytes: 50}); err == nil {
+		t.Fatal("more was taken than the limit allows")
+	}
+	expect.NoError(t, os.Remove(filepath.Join(s.them, "a")))
+	s.sync()
+	s.has("b="+strings.Repeat("x", 100), "changed=22")
 }
 
 // A stream that broke while it was not used is made anew, and so is the link.

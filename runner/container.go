@@ -142,6 +142,7 @@ func (s *Session) spec() engine.Spec {
 		Mounts: s.mounts,
 		User:   s.cfg.User, Server: s.server, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs,
 		Network: s.cfg.Network, Hosts: s.serviceNames(), Portion: portion, Sockets: s.socketsInside(),
+		Late: s.streams && s.shares(),
 	}
 }
 

@@ -111,7 +111,7 @@ func TestFiles(t *testing.T) {
 
 	var sent, sum, got bytes.Buffer
 	tw := tar.NewWriter(&sent)
-	expect.NoError(t, transfer.Pack(t.Context(), tw, from, "/files/m-a", nil))
+	expect.NoError(t, transfer.Pack(t.Context(), tw, from, "/files/m-a", nil, false))
 	expect.NoError(t, tw.WriteHeader(&tar.Header{Typeflag: tar.TypeLink, Name: "files/m-b", Linkname: Binary, Mode: 0o755}))
 	expect.NoError(t, tw.Close())
 	expect.NoError(t, Unpack(t.Context(), dir, &sent, &sum))

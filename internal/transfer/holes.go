@@ -28,17 +28,31 @@ type extents []extent
 
 // leaveOutHoles returns what data a file has, and says so in its header.
 func (e *entry) leaveOutHoles() extents {
-	size := e.header.Size
-	data, err := extentsOf(e.content, size)
-	var sum int64
-	for _, d := range data {
-		sum += d.size
-	}
-	if err != nil || size-sum < leastHole {
+	size, data := e.header.Size, e.extents()
+	if data == nil {
 		return extents{{0, size}}
 	}
-	e.header.Size, e.header.PAXRecords = sum, map[string]string{holesRecord: data.record(size)}
+	e.header.Size, e.header.PAXRecords = data.sum(), map[string]string{holesRecord: data.record(size)}
 	return data
+}
+
+// extents returns what data a file with holes has, nil for any other.
+func (e *entry) extents() extents {
+	if e.content == nil {
+		return nil
+	}
+	data, err := extentsOf(e.content, e.header.Size)
+	if err != nil || e.header.Size-data.sum() < leastHole {
+		return nil
+	}
+	return append(extents{}, data...)
+}
+
+func (e extents) sum() (bytes int64) {
+	for _, d := range e {
+		bytes += d.size
+	}
+	return bytes
 }
 
 // extentsOf finds the data of a file. After so many extents the rest is one.

@@ -78,6 +78,23 @@ func TestHoles(t *testing.T) {
 	expect.Equal(t, "size of a hole", info.Size(), 1<<30)
 }
 
+// An engine, which would fill the holes, is not given such a file.
+func TestLateHoles(t *testing.T) {
+	dir := t.TempDir()
+	sparse(t, filepath.Join(dir, "disk"))
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "file"), make([]byte, 2<<20), 0o600))
+	var sent bytes.Buffer
+	tw := tar.NewWriter(&sent)
+	expect.NoError(t, errors.Join(Pack(t.Context(), tw, dir, "/top", nil, true), tw.Close()))
+	to := t.TempDir()
+	expect.NoError(t, Unpack(t.Context(), &sent, to, Limits{}, nil))
+	list, err := List(t.Context(), to, nil, 0)
+	expect.NoError(t, err)
+	_, there := list["disk"]
+	expect.Equal(t, "the one with holes is sent", there, false)
+	expect.Equal(t, "files", len(list), 1)
+}
+
 func TestReadExtents(t *testing.T) {
 	for record, valid := range map[string]bool{
 		"10 0 3 5 2": true, "5": false, "10 0 5": true, "10 5 5": true, "10 6 5": false, "10 5 3 0 2": false, "10 0 3 2 2": false,

@@ -23,17 +23,19 @@ const maxPath = 4000
 // Pack writes the directory dir of the host to a tar, under the absolute path target of the container, but for the
 // paths except. Sockets, pipes and devices are left out, what is gone meanwhile, and what has too long a path. Owners
 // are those of the host, unless users, those of the program, are given: in a directory of one of them, what belongs to
-// none of them becomes that one's, as when it comes later. Root could not enter the directory to change it.
-func Pack(ctx context.Context, out *tar.Writer, dir, target string, except []string, users ...int) error {
+// none of them becomes that one's, as when it comes later. Root could not enter the directory to change it. late leaves
+// out files with holes, which an engine would fill with zeros: a Client gives them as they are.
+func Pack(ctx context.Context, out *tar.Writer, dir, target string, except []string, late bool, users ...int) error {
 	var top owner
 	err := pack(ctx, out, dir, target, except, func(_ *os.Root, name string, info fs.FileInfo) {
 		if name == "." {
 			top = ownerOf(info)
 		}
-	}, func(h *tar.Header) {
-		if slices.Contains(users, top.uid) && !slices.Contains(users, h.Uid) {
+	}, func(e *entry) (taken bool) {
+		if h := e.header; slices.Contains(users, top.uid) && !slices.Contains(users, h.Uid) {
 			h.Uid, h.Gid = top.uid, top.gid
 		}
+		return !late || e.extents() == nil
 	})
 	if err != nil {
 		return fmt.Errorf("send %s to the container: %w", dir, err)
@@ -47,14 +49,14 @@ const ownTarget = "files"
 // PackOwn writes a directory as a tar whose names begin with one directory, as Unpack takes it. A program of the same
 // user may have closed files of it, which get back the permissions that they are read with.
 func PackOwn(ctx context.Context, out *tar.Writer, dir string) error {
-	if err := pack(ctx, out, dir, ownTarget, nil, permit, func(*tar.Header) {}); err != nil {
+	if err := pack(ctx, out, dir, ownTarget, nil, permit, func(*entry) bool { return true }); err != nil {
 		return fmt.Errorf("read %s: %w", dir, err)
 	}
 	return nil
 }
 
 func pack(ctx context.Context, out *tar.Writer, dir, target string, except []string,
-	before func(*os.Root, string, fs.FileInfo), amend func(*tar.Header)) error {
+	before func(*os.Root, string, fs.FileInfo), amend func(*entry) (taken bool)) error {
 	root, err := roots.Open(dir)
 	if err != nil {
 		return err
@@ -83,7 +85,9 @@ func pack(ctx context.Context, out *tar.Writer, dir, target string, except []str
 		if err != nil || e == nil {
 			return err
 		}
-		amend(e.header)
+		if !amend(e) {
+			return e.content.Close()
+		}
 		if whole, err := e.write(out, path.Join(target, name), target == ownTarget); err != nil || whole {
 			return err
 		}
@@ -143,7 +147,7 @@ func (e *entry) write(out *tar.Writer, as string, holes bool) (whole bool, err e
 		defer e.content.Close()
 	}
 	data := extents{{0, e.header.Size}}
-	if holes && e.header.Typeflag == tar.TypeReg {
+	if holes {
 		data = e.leaveOutHoles()
 	}
 	e.header.Name = strings.TrimPrefix(as, "/")

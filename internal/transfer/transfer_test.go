@@ -73,7 +73,7 @@ func pack(t *testing.T, dir string) *bytes.Buffer {
 	t.Helper()
 	var out bytes.Buffer
 	tw := tar.NewWriter(&out)
-	check(t, errors.Join(transfer.Pack(t.Context(), tw, dir, "/top", nil), tw.Close()))
+	check(t, errors.Join(transfer.Pack(t.Context(), tw, dir, "/top", nil, false), tw.Close()))
 	return &out
 }
 
@@ -117,7 +117,7 @@ func TestPackOwners(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		tw := tar.NewWriter(&out)
-		check(t, errors.Join(transfer.Pack(t.Context(), tw, dir, "/top", nil, test.users...), tw.Close()))
+		check(t, errors.Join(transfer.Pack(t.Context(), tw, dir, "/top", nil, false, test.users...), tw.Close()))
 		got := map[string]int{}
 		for tr := tar.NewReader(&out); ; {
 			h, err := tr.Next()

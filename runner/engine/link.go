@@ -53,6 +53,9 @@ func (s Spec) Helper() User {
 	return User{}
 }
 
+// ComesLate reports whether files with holes of a mount are not among the copies that a program is made with.
+func (s Spec) ComesLate(m Mount) bool { return s.Late && (!m.ReadOnly || m.Updated) }
+
 // Beneath are the mounts within that of target, as paths in it.
 func (s Spec) Beneath(target string) (inner []string) {
 	for _, m := range s.Mounts {

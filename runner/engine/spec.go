@@ -37,6 +37,9 @@ type Spec struct {
 	Network string
 
 	Sockets Sockets
+
+	// Late says that files with holes come by the link, once the program runs: engines fill holes with zeros.
+	Late    bool
 	Hosts   []string // names of the loopback interface, in addition to localhost
 	Portion Portion  // of the limits, those that are left out included; zero: all
 	Service *Service // nil: the container runs Args

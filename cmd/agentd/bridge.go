@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"syscall"
 
 	"holon/agentd/privilege"
@@ -19,7 +18,7 @@ import (
 // between both, over standard input and output. It ends with them.
 func bridgeSockets(ctx context.Context, args []string, stderr io.Writer) error {
 	side := bridge.Side{Listen: map[string]string{}, Dial: map[string]string{},
-		Serve: map[string]func(context.Context, io.ReadWriter){transfer.Service: serveFiles}}
+		Serve: map[string]func(context.Context, io.ReadWriter){transfer.Service: transfer.ServeApart}}
 	fs := flag.NewFlagSet("agentd bridge", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	add := func(to map[string]string) func(string) error {
@@ -70,29 +69,6 @@ func actAs(user string) error {
 		return fmt.Errorf("take the rights of user %s: %w", user, err)
 	}
 	return nil
-}
-
-// serveFiles moves files in a process of its own, which takes the rights of those whose files they are. It ends with
-// what the host sends.
-func serveFiles(ctx context.Context, stream io.ReadWriter) {
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", "files")
-	cmd.Stdout, cmd.Stderr = stream, os.Stderr
-	if os.Getuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{NoSetGroups: true}}
-	}
-	stdin, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "agentd: move files:", err)
-		return
-	}
-	go func() {
-		_, _ = io.Copy(stdin, stream)
-		_ = cmd.Process.Kill() // or it has ended
-	}()
-	_ = cmd.Wait() // the host sees that the stream ends
 }
 
 // standardStreams are one connection.

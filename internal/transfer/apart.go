@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ServeApart is Serve in a process of its own, which takes the rights of those whose files they are: this program, by its
-// command "files", as root if root is this one's real user. It ends with what the host sends.
+// ServeApart is Serve in a process of its own, which takes the rights of those whose files they are: this program, by
+// its command "files", as root if root is this one's real user. It ends with what the host sends.
 func ServeApart(ctx context.Context, stream io.ReadWriter) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", "files")
 	cmd.Stdout, cmd.Stderr = stream, os.Stderr

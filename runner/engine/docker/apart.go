@@ -108,7 +108,8 @@ func (e *Engine) fill(ctx context.Context, spec engine.Spec, second engine.Handl
 	if product != engine.ProductPodman {
 		return e.send(ctx, second.ID, "/", func(tw *tar.Writer) (err error) {
 			for _, m := range dirs {
-				err = transfer.Pack(ctx, tw, m.Source, m.Target, spec.Beneath(m.Target), spec.ComesLate(m), spec.Users()...)
+				err = transfer.Pack(ctx, tw, m.Source, m.Target, spec.Beneath(m.Target), spec.ComesLate(m),
+					spec.Users()...)
 				if err != nil {
 					return err
 				}

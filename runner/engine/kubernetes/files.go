@@ -66,7 +66,8 @@ func pack(ctx context.Context, to io.Writer, spec engine.Spec, sum string) error
 		switch {
 		case err != nil:
 		case m.IsDirectory():
-			err = transfer.Pack(ctx, tw, m.Source, beneath+place(m.Target), spec.Beneath(m.Target), spec.ComesLate(m), spec.Users()...)
+			err = transfer.Pack(ctx, tw, m.Source, beneath+place(m.Target), spec.Beneath(m.Target), spec.ComesLate(m),
+				spec.Users()...)
 		default:
 			err = packFile(tw, m, sum)
 		}

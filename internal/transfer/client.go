@@ -17,7 +17,7 @@ type Client struct {
 	conn   conn
 	closer io.Closer
 	watch  *time.Timer        // ends a connection that stalls
-	listed map[string]Listing // what was told of each directory
+	listed map[string]Listing // the last list of each directory
 }
 
 // stallTime is how long a connection may carry nothing while an answer is awaited, such as that to a container that is

@@ -16,7 +16,7 @@ import (
 // they are: the size of the file, and offset and length of each, in bytes.
 const holesRecord = "HOLON.extents"
 
-// Bounds of files whose holes are left out: how many extents are told, and how much of a hole is worth it.
+// Bounds of files whose holes are left out: how many extents a record has, and how many bytes of holes are worth it.
 const (
 	maxExtents = 1000
 	leastHole  = 1 << 20
@@ -45,7 +45,7 @@ func (e *entry) extents() extents {
 	if err != nil || e.header.Size-data.sum() < leastHole {
 		return nil
 	}
-	return append(extents{}, data...)
+	return append(extents{}, data...) // a file that is one hole has none, and they are not nil
 }
 
 func (e extents) sum() (bytes int64) {
@@ -91,7 +91,7 @@ func readExtents(record string, sum int64) (data extents, size int64, err error)
 	numbers := make([]int64, len(words))
 	for i, word := range words {
 		if numbers[i], err = strconv.ParseInt(word, 10, 64); err != nil || numbers[i] < 0 {
-			return nil, 0, &BrokenError{fmt.Errorf("%.40q is no size", word)}
+			return nil, 0, &BrokenError{fmt.Errorf("%.40q is not a size", word)}
 		}
 	}
 	if len(numbers)%2 == 0 || len(numbers) > 2*maxExtents+1 {

@@ -105,24 +105,22 @@ func (l *lister) unreadable(err error) error {
 }
 
 func (l *lister) add(ctx context.Context, dir folder.Dir, base, name string, st unix.Stat_t, depth int) error {
-	e := Entry{Mode: fs.FileMode(st.Mode & 0o777)}
+	mode, link := fs.FileMode(st.Mode&0o777), ""
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFLNK:
 		target, err := dir.Readlink(base)
 		if err != nil {
 			return l.unreadable(err)
 		}
-		e.Mode, e.Link = e.Mode|fs.ModeSymlink, target
+		mode, link = mode|fs.ModeSymlink, target
 	case unix.S_IFDIR:
-		e.Mode |= fs.ModeDir
+		mode |= fs.ModeDir
 	case unix.S_IFREG:
-		e.Size, e.ModTime = st.Size, unix.TimespecToNsec(st.Mtim)
 	default:
 		return nil
 	}
-	if !e.Mode.IsDir() {
-		e.Changed, e.Inode = unix.TimespecToNsec(st.Ctim), st.Ino
-	}
+	e := newEntry(mode, st.Size, unix.TimespecToNsec(st.Mtim), unix.TimespecToNsec(st.Ctim), st.Ino)
+	e.Link = link
 	if len(name) > maxPath || depth > maxDepth {
 		l.closed = true
 		return nil
@@ -148,12 +146,22 @@ func (l *lister) add(ctx context.Context, dir folder.Dir, base, name string, st 
 }
 
 func entryOf(info fs.FileInfo) Entry {
-	e := Entry{Mode: info.Mode().Type() | info.Mode().Perm()}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && !info.IsDir() {
-		e.Changed, e.Inode = folder.ChangeTime(st), st.Ino
+	var changed int64
+	var inode uint64
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		changed, inode = folder.ChangeTime(st), st.Ino
 	}
-	if info.Mode().IsRegular() {
-		e.Size, e.ModTime = info.Size(), info.ModTime().UnixNano()
+	return newEntry(info.Mode(), info.Size(), info.ModTime().UnixNano(), changed, inode)
+}
+
+// newEntry has what counts of a file of that mode, but for the target of a link.
+func newEntry(mode fs.FileMode, size, modTime, changed int64, inode uint64) Entry {
+	e := Entry{Mode: mode.Type() | mode.Perm()}
+	if !mode.IsDir() {
+		e.Changed, e.Inode = changed, inode
+	}
+	if mode.IsRegular() {
+		e.Size, e.ModTime = size, modTime
 	}
 	return e
 }

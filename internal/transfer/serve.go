@@ -42,10 +42,10 @@ func Serve(ctx context.Context, rw io.ReadWriter) error {
 type server struct {
 	conn   conn
 	dirs   map[string]*rights // of those that were listed
-	listed map[string]Listing // what the client was told of each
+	listed map[string]Listing // the last list of each that the client got
 }
 
-// maxListed is how many entries of a directory are kept, so that only those that differ are told the next time.
+// maxListed is how many entries of a directory are kept, so that only those that differ are sent the next time.
 const maxListed = 200_000
 
 func (s *server) answer(ctx context.Context, r request) (err error) {
@@ -113,17 +113,17 @@ func (s *server) list(ctx context.Context, r request) error {
 	if err = errors.Join(err, held.close()); err != nil {
 		end.Error = err.Error()
 	}
-	told, known := s.listed[r.Dir]
+	last, known := s.listed[r.Dir]
 	end.Whole = !known
 	for name, e := range l.found {
-		if was, same := told[name]; same && was == e {
+		if was, same := last[name]; same && was == e {
 			continue
 		}
 		if err := s.conn.write(lineOf(name, e)); err != nil {
 			return err
 		}
 	}
-	for name := range told {
+	for name := range last {
 		if _, there := l.found[name]; there {
 			continue
 		}

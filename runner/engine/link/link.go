@@ -98,7 +98,7 @@ func (l *Joined) Close() error {
 	return nil
 }
 
-// again makes the link anew. nil: there is no program any more, or ctx ended.
+// again makes the link anew. nil: the program or ctx has ended.
 func (l *Joined) again(ctx context.Context, open func(context.Context) (*bridge.Bridge, error)) *bridge.Bridge {
 	l.note(nil, nil)
 	for {
